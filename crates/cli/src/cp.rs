@@ -24,7 +24,7 @@ use copier::{Copier, How};
 use inside::Inside;
 use outside::Outside;
 pub use progress::Progress;
-use side::{Source, Target, join, last_name};
+use side::{CopySource, CopyTarget, join, last_name};
 use std::path::Path;
 use zpl::FileKind;
 
@@ -37,7 +37,10 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('a', "as -r and -p, and links stay links"),
             FORCE,
             Flag::switch('p', "keep modes, owners, times and extended attributes"),
-            Flag::long("partial", "of a damaged file of the pool, what can be read; lost ranges stay holes"),
+            Flag::long(
+                "partial",
+                "copy the readable parts of damaged files of the pool; lost ranges become holes",
+            ),
             Flag::switch('r', "directories, with all that is in them").or("recursive"),
             Flag::switch('R', "the same as -r"),
             SEARCH,
@@ -137,12 +140,12 @@ fn copy_into(visit: &Visit, args: &Args, sources: &[String], target: &Place) -> 
     })
 }
 
-/// Why several sources cannot be copied.
+/// The error for several sources and a target that is not a directory.
 const NO_DIRECTORY: &str = "target is not a directory";
 
 /// Copies each source, which has a path and a name, to the target, or into it if that is a
 /// directory; gives the exit code.
-fn copy<S: Source, T: Target>(
+fn copy<S: CopySource, T: CopyTarget>(
     from: &S,
     to: &T,
     how: How,

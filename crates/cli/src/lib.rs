@@ -8,7 +8,8 @@
 //!                        stderr               view::* (tables, JSON) ◄──┘
 //! ```
 //!
-//! `sawmill ls | cat | tree | cp …` ask nobody: see [`visit`]. Nor does `sawmill rescue`.
+//! `sawmill ls | cat | tree | cp …` need no daemon: see [`visit`]. `sawmill rescue` needs none
+//! either.
 //!
 //! Output and messages are an interface that scripts parse: tests compare them with what
 //! OpenZFS 2.3.2 printed (`tests/golden`).

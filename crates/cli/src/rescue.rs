@@ -1,4 +1,4 @@
-//! `sawmill rescue`: files out of a pool that no import accepts.
+//! `sawmill rescue`: copies files out of a pool that no import accepts.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -22,22 +22,30 @@ pub const COMMAND: Command = Command::new(
     Spec {
         name: "rescue",
         alias: None,
-        about: "copies what is readable out of a pool that cannot be imported",
+        about: "copies the readable files out of a pool that cannot be imported",
         flags: &[
-            Flag::switch('l', "list the states of the pool that are found, and the datasets of the newest")
-                .or("list"),
+            Flag::switch('l', "list the states of the pool, and the datasets of the newest state").or("list"),
+            Flag::long_value("to", "dir", "copy into this directory; continues a rescue that was stopped"),
+            Flag::long_value("txg", "txg", "use the state of this transaction group instead of the newest"),
             Flag::long_value(
-                "to",
-                "dir",
-                "copy into this directory; a rescue that was stopped goes on there",
-            ),
-            Flag::long_value("txg", "txg", "the state of this transaction group, instead of the newest"),
-            Flag::long_value("only", "dataset", "this dataset or snapshot, with all below it").repeated(),
+                "only",
+                "dataset",
+                "copy only this dataset or snapshot, and everything below it",
+            )
+            .repeated(),
             Flag::long("no-snapshots", "no snapshots"),
             Flag::long("scan", "search the devices for roots by content, even if there are uberblocks"),
-            Flag::long_value("pool", "pool", "name or guid of the pool, if the devices are of several"),
+            Flag::long_value(
+                "pool",
+                "pool",
+                "name or guid of the pool, if the devices belong to several pools",
+            ),
             Flag::long_value("raidz", "parity", "without labels: the devices are a raidz of this parity"),
-            Flag::long_value("children", "devices", "without labels: their order; '-' is a missing one"),
+            Flag::long_value(
+                "children",
+                "devices",
+                "without labels: the order of the devices; '-' is a missing device",
+            ),
             Flag::long_value("ashift", "ashift", "without labels: base-2 logarithm of the sector size"),
         ],
         operands: "<device> ...",
@@ -45,7 +53,7 @@ pub const COMMAND: Command = Command::new(
     run,
 );
 
-/// Something is lost.
+/// The exit code if a part is lost.
 const EXIT_DAMAGED: u8 = 1;
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
@@ -91,7 +99,7 @@ fn search(args: &Args) -> Result<RescueSearch, Stop> {
     Ok(RescueSearch { devices, hint, txg: number(args, "txg", 1..=u64::MAX)?, scan: args.has_long("scan") })
 }
 
-/// The last value of `--xyz`.
+/// Returns the last value of the option `--name`.
 fn long<'a>(args: &'a Args, name: &str) -> Option<&'a str> {
     args.long_values(name).last()
 }
@@ -191,7 +199,7 @@ fn text_of(summary: &RescueSummary) -> String {
     lines.iter().map(|(what, count)| format!("{what:<28}{count:>16}\n")).collect()
 }
 
-/// A bar on standard error, of a scan and then of the copying.
+/// A progress bar on standard error, for a scan and then for the copy.
 #[derive(Default)]
 struct Bar {
     progress: Progress,

@@ -65,20 +65,12 @@ impl Drop for Group {
     }
 }
 
-/// A figure of the daemon in KiB; none when it lives no more.
-fn status_kib(world: &World, name: &str) -> Option<u64> {
-    let pid = world.daemon()?.as_raw_nonzero();
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().ok()
-}
-
 /// Runs a script in the group; it must succeed, and the daemon live on.
 fn work(world: &World, what: &str, script: &str) {
     let begun = Instant::now();
     let pid = world.daemon();
     let output = world.script(script).output().expect("sh runs");
-    let peak = status_kib(world, "VmHWM").unwrap_or(0) >> 10;
+    let peak = world.daemon_kib("VmHWM").unwrap_or(0) >> 10;
     eprintln!("{what}: {:.1} s, the daemon's peak so far {peak} MiB", begun.elapsed().as_secs_f64());
     assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(world.daemon(), pid, "{what}: the daemon is another one");
@@ -104,7 +96,7 @@ fn in_little_memory_much_is_written_and_read_and_scrubbed() {
     assert!(status.contains("with 0 errors"), "{status}");
     work(&world, "remove", "rm -rf d big small");
     let group_peak = group.read(&["memory.max_usage_in_bytes", "memory.peak"]).unwrap_or(0);
-    let (peak, limit) = (status_kib(&world, "VmHWM").expect("it lives") >> 10, limit >> 20);
+    let (peak, limit) = (world.daemon_kib("VmHWM").expect("it lives") >> 10, limit >> 20);
     println!("limit {limit} MiB: the daemon's peak {peak} MiB, the group's {} MiB", group_peak >> 20);
     assert!(peak < limit, "{peak} MiB of {limit}");
     world.finish();

@@ -104,7 +104,8 @@ fn a_cache_file_of_the_users_is_openzfss() {
     assert!(!place.path("pools.zpool").exists());
     place.ok("zpool import -c W/copy p1");
     place.ok("zpool export p1");
-    // Devices that have another name in the same directory are found, and no pools that the file does not list.
+    // Devices that have another name in the same directory are found. Pools that are not in the
+    // file are not found.
     place.file("d3", 96);
     place.ok("zpool create -m none p3 W/d3");
     place.ok("zpool export p3");

@@ -176,10 +176,10 @@ fn a_promotion_heeds_the_limit_of_snapshots() {
         let printed = as_user(&place, &run, "W/sawmill zfs promote tank/to/clone");
         (printed.code, printed.err)
     };
-    // Two snapshots would become the clone's.
+    // The clone would get two more snapshots.
     assert_eq!(promoted(), (1, "cannot promote 'tank/to/clone': out of space\n".to_owned()));
     assert_eq!(place.ok("zfs get -Ho value snapshot_count tank/to"), "0\n");
-    // Where both count already, nothing more is there.
+    // Where the limit counts both datasets, the promotion adds nothing.
     place.ok("zfs set snapshot_limit=3 tank");
     place.ok("zfs set snapshot_limit=2 tank/to");
     assert_eq!(promoted(), (0, String::new()));
@@ -451,7 +451,8 @@ fn packages_rename_and_destroy_only_what_their_receiver_may() {
     place.ok("zfs rename tank/a/kid tank/a/son");
     place.ok("zfs snapshot -r tank/a@2");
     place.ok("zfs rename -r tank/a@1 tank/a@one");
-    // What came is kept; the tree is not the sender's, and the command says where.
+    // The received datasets are kept. The tree differs from the sender's, and the command prints
+    // where.
     let refused = received("-R -i @one tank/a@2");
     assert_eq!(refused.code, 1, "{}", refused.err);
     for words in ["'q/in/a/kid' belongs at 'q/in/a/son'\n", "permission denied\n"] {

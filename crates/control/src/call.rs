@@ -220,7 +220,7 @@ calls! {
         search: Vec<String>,
         /// Name or guid.
         pool: String,
-        /// Its guid, where another pool may have the name, too.
+        /// The guid of the pool, if several pools may have the name.
         guid: Option<u64>,
         /// New name.
         new_name: Option<String>,
@@ -240,9 +240,9 @@ calls! {
         destroyed: bool,
         /// As it was when its checkpoint was made.
         to_checkpoint: bool,
-        /// Go back to a recent earlier transaction group if that is what it takes.
+        /// Go back to a recent earlier transaction group if the newest one cannot be opened.
         rewind: bool,
-        /// Go back to any earlier transaction group that still reads.
+        /// Go back to any earlier transaction group that can be read.
         extreme: bool,
         /// Go back to the newest transaction group up to this one.
         rewind_to: Option<u64>,

@@ -61,7 +61,7 @@ pub struct PoolInfo {
     /// It is suspended because multihost writes failed or were late.
     #[serde(default)]
     pub heartbeats_failed: bool,
-    /// Metaslabs that are out of use because their space maps are damaged.
+    /// The number of metaslabs that are out of use because their space maps are damaged.
     #[serde(default)]
     pub lost_metaslabs: u64,
 }

@@ -146,7 +146,7 @@ aux! {
     BadAshift = "BAD_ASHIFT", Some("unsupported minimum blocksize");
     /// Another host holds it.
     Active = "ACTIVE", Some("currently in use");
-    /// It was imported without the pool, and has states that the pool does not have.
+    /// The device was imported without the pool and has states that the pool does not have.
     Elsewhere = "ACTIVE", Some("written by another system");
     /// All children were taken offline.
     ChildrenOffline = "CHILDREN_OFFLINE", Some("all children offline");

@@ -44,7 +44,7 @@ pub struct ByteSink {
 }
 
 impl ByteSink {
-    /// A sink, and a source of what is written to it, for callers in the same process.
+    /// Returns a sink and a source of the data written to it, for callers in the same process.
     #[must_use]
     pub fn pipe() -> (Self, ByteSource) {
         let (pieces, written) = mpsc::channel::<Bytes>(PIECES_AHEAD);

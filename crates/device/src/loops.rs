@@ -65,12 +65,12 @@ impl Loops {
         });
     }
 
-    /// Gives each loop, in order, a task that is about its thread.
+    /// Gives each loop, in order, a task that runs only on the thread of that loop.
     pub(crate) fn spawn_own(&self, name: &'static str, mut task: impl FnMut() -> BoxFuture<'static, ()>) {
         self.loops.iter().for_each(|worker| worker.spawn_own(name, task()));
     }
 
-    /// How many loops make a system call and look at nothing else.
+    /// Returns the number of loops that make a system call and run no tasks.
     #[cfg(test)]
     pub(crate) fn away(&self) -> usize {
         self.loops.iter().filter(|worker| worker.is_away()).count()
@@ -82,11 +82,11 @@ impl Loops {
         self.loops[own.unwrap_or(processor % self.loops.len())].spawn(name, task);
     }
 
-    /// Gives each loop a task that takes requests. Who is woken for a lone event is the loop that waits longest
-    /// for a file, so each call begins with another.
+    /// Gives each loop a task that accepts requests. A single event wakes the loop that has waited
+    /// longest for the file, so each call of this function starts with another loop.
     ///
-    /// A taker may begin on another loop, because its own makes a system call: so it watches its file by the
-    /// [`LoopWatch`] that it is given.
+    /// A taker may begin on another loop while its own loop makes a system call. So it must watch
+    /// its file through the [`LoopWatch`] that it receives.
     /// (test: `every_loop_watches_a_file_that_comes_while_one_is_away`)
     pub fn spawn_each(&self, name: &'static str, mut taker: impl FnMut(LoopWatch) -> BoxFuture<'static, ()>) {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
@@ -121,14 +121,14 @@ pub fn spawn_here(name: &'static str, task: BoxFuture<'static, ()>) {
     worker::spawn_here(name, task);
 }
 
-/// What one loop watches files with.
+/// The watch with which one loop waits for files.
 pub struct LoopWatch(Arc<Watch>);
 
 impl LoopWatch {
-    /// Watches `fd` from the loop; other loops may watch it, too.
+    /// Watches `fd` from the loop. Other loops may watch it too.
     ///
     /// # Errors
-    /// The system's: no memory, too many watches, a file that cannot be waited for.
+    /// The error of the system: no memory, too many watches, or a file that cannot be watched.
     pub fn source(&self, fd: Arc<OwnedFd>) -> io::Result<Source> {
         let file = Arc::new(WatchedFile::new());
         let key = self.0.add(&fd, &file)?;

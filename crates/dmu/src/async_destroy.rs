@@ -11,7 +11,8 @@
 //! Invariants
 //! - However often it pauses, every block is given once (test: `an_objset_is_taken_apart_in_any_steps`).
 //! - Blocks that older snapshots have are passed over whole.
-//! - What lies below a damaged block is passed over, and the block itself is given: the rest of the objset is freed.
+//! - Blocks below a damaged block are skipped. The damaged block itself and the rest of the objset
+//!   are freed.
 //!   (test: `a_damaged_block_costs_what_lies_below_it`)
 
 use env::{BoxFuture, impatient};
@@ -57,16 +58,17 @@ pub struct DestroyedObjset {
 pub struct Taken {
     /// Blocks that are the caller's to free, those that lie in their pointers too.
     pub blocks: Vec<Blkptr>,
-    /// Objects that are done with, whether they had blocks or not.
+    /// The number of objects that are finished, with or without blocks.
     pub objects: usize,
     /// Where to go on; none: that was all.
     pub next: Option<Remains>,
-    /// Damaged blocks, what lies below which cannot be given.
+    /// The number of damaged blocks. The blocks below them cannot be returned.
     pub damaged: u64,
 }
 
 impl Taken {
-    /// How much work it was: reading an object that has no blocks takes time, too.
+    /// The amount of work, which includes the objects without blocks, because they must be read
+    /// too.
     #[must_use]
     pub fn work(&self) -> usize {
         self.blocks.len() + self.objects
@@ -91,12 +93,12 @@ impl Turn {
 }
 
 impl Objset {
-    /// Gives the next blocks of a destroyed objset: blocks and objects together are at least `limit`, unless there are fewer.
-    /// It stops before data blocks and before blocks of dnodes, so there are few more than `limit`: indirect blocks, and the
-    /// objects of one block of dnodes.
+    /// Returns the next blocks of a destroyed objset. Blocks and objects together number at least
+    /// `limit`, unless fewer remain. A step ends before a data block or a block of dnodes, so it
+    /// exceeds `limit` only by indirect blocks and by the objects of one block of dnodes.
     ///
     /// # Errors
-    /// When a block that leads to others lies on a device that is not there.
+    /// When a block that leads to others lies on a missing device.
     pub async fn take_apart(zio: &Zio, destroyed: &DestroyedObjset, limit: usize) -> Result<Taken, DmuError> {
         let from = destroyed.from.map_or(Turn(0, 0, 0), Turn::of);
         let mut work =
@@ -173,11 +175,12 @@ impl Freeing<'_> {
         ObjsetPhys::decode(&block).map_err(|error| meta.damaged(error.to_string()))
     }
 
-    /// What was read; none if it is lost, and what it leads to with it.
+    /// Returns the result of a read, or `None` if the block is lost, and the blocks below it with
+    /// it.
     fn or_lost<T>(&mut self, what: SyncRead, read: Result<T, DmuError>) -> Result<Option<T>, DmuError> {
         match read {
             Err(error) if what.can_lose(&error) => {
-                tracing::error!(%error, "what a damaged block of a destroyed dataset leads to is never freed");
+                tracing::error!(%error, "blocks below a damaged block of a destroyed dataset are never freed");
                 self.taken.damaged += 1;
                 Ok(None)
             }

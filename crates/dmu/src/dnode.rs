@@ -399,10 +399,15 @@ impl Dnode {
 
     /// Puts the object on the txg's list, so that it is written and stays in memory.
     pub(crate) fn mark_dirty(&self, txg: Txg, bytes: u64) {
+        self.mark_dirty_beside(txg, bytes, 0);
+    }
+
+    /// The same for data that take more memory than they have bytes.
+    fn mark_dirty_beside(&self, txg: Txg, bytes: u64, beside: u64) {
         let first = self.shared.mark_dirty(txg, self.me());
         let added = bytes + if first { DNODE_DIRTY_BYTES } else { 0 };
-        if added > 0 {
-            self.shared.gate.add_dirty(txg, added);
+        if added + beside > 0 {
+            self.shared.gate.add(txg, added, beside);
             self.shared.zio.make_room_for(self.shared.gate.dirty_bytes());
         }
     }
@@ -769,9 +774,12 @@ impl Dnode {
     }
 
     pub(crate) fn put(&self, txg: Txg, block: u64, data: Arc<IoBuf>) {
-        let bytes = data.len() as u64;
+        let (bytes, memory_bytes) = (data.len() as u64, data.memory_bytes() as u64);
         let is_replaced = self.put_written(txg, block, bytes, Written::Data(data));
-        self.mark_dirty(txg, if is_replaced { 0 } else { bytes });
+        match is_replaced {
+            true => self.mark_dirty(txg, 0),
+            false => self.mark_dirty_beside(txg, bytes, memory_bytes.saturating_sub(bytes)),
+        }
     }
 
     /// Tells whether the txg had written the block before.

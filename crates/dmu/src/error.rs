@@ -81,7 +81,7 @@ pub enum DmuError {
 }
 
 impl DmuError {
-    /// Whether the bytes that are there are not what was written ([`zio::ZioError::is_damage`]).
+    /// True if the bytes that are there are not what was written ([`zio::ZioError::is_damage`]).
     #[must_use]
     pub fn is_damage(&self) -> bool {
         match self {
@@ -91,8 +91,8 @@ impl DmuError {
         }
     }
 
-    /// Whether something is lost as far as its pool can do anything about it: a block as [`zio::ZioError::is_loss`] has
-    /// it, or a structure that makes no sense.
+    /// True if data is lost and the pool can do nothing about it: a block is lost as in
+    /// [`zio::ZioError::is_loss`], or a structure is invalid.
     #[must_use]
     pub fn is_loss(&self) -> bool {
         match self {

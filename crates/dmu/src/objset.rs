@@ -156,8 +156,8 @@ pub struct SyncedObjset {
     /// Blocks that it refers to since, those that lie in their pointers too; told where [`Objset::tell_births`] asked for
     /// that. What was written over within the txg is not told again.
     pub births: Option<Vec<Blkptr>>,
-    /// Damaged blocks below which it let go of blocks that cannot be found; with the bytes that they take where all of an
-    /// object was freed. [`Self::delta`] does not count those bytes.
+    /// Damaged blocks that were freed although the blocks below them cannot be found. The size of
+    /// those blocks is given if a whole object was freed. [`Self::delta`] does not count it.
     pub leaks: Vec<zio::Leak>,
 }
 

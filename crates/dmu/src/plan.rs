@@ -101,7 +101,7 @@ enum Kind {
     Edit { dnode: Arc<Dnode>, block: u64, base: Option<Arc<IoBuf>>, edits: Edits },
     /// Blocks become holes.
     Free { dnode: Arc<Dnode>, blocks: Range<u64> },
-    /// No block counts as written any more.
+    /// The dnode is treated as if no block of it had been written.
     Emptied(Arc<Dnode>),
     /// About so many blocks are let go.
     NoteFreed { gate: Arc<TxgGate>, blocks: u64 },

@@ -1,42 +1,44 @@
-//! What a txg's sync reads, and what becomes of the txg when that is lost.
+//! The reads of a txg's sync, and how the txg continues when the block is lost.
 //!
 //! ```text
-//!   a read fails ─┬─ its device is not there ──────────────► the txg waits: the device may come back
-//!                 └─ a bad place, or a wrong checksum ─┬─ SyncRead says Stop ─► a bad place waits (the pool is
-//!                                                      │                        suspended), damage stops the pool
-//!                                                      └─ else ─► the damage costs what lies below it, and is reported
+//!   a read fails ─┬─ its device is missing ──► the txg waits: the device may come back
+//!                 └─ bad sectors, or a wrong checksum
+//!                      ├─ WithoutRead::Stop ──► bad sectors suspend the pool, damage stops it
+//!                      └─ else ───────────────► the blocks below are lost and reported
 //! ```
-//! A txg cannot be taken back once it has begun, and everybody waits for it. So a lost block may keep it from its end only
-//! where going on would lose what is not damaged: where the pool cannot write.
+//! A txg cannot be undone once its sync has begun, and all writers wait for it. So a lost block may
+//! stop the txg only where continuing would destroy undamaged data. In that case the pool stops
+//! writing.
 //!
 //! (test: `each_read_of_a_sync_has_an_answer_and_only_the_pool_s_own_tree_stops_it`)
 
 use crate::DmuError;
 
-/// A read that a txg's sync, a free or a destroy makes, by what it is for.
+/// The reads of a sync, a free or a destroy, by their purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncRead {
-    /// An indirect block, or a block of dnodes, all below which is freed.
+    /// An indirect block or a block of dnodes whose whole subtree is freed.
     Freed,
     /// The root of an objset that is freed.
     FreedRoot,
-    /// A block that a change goes through: indirect, or of dnodes.
+    /// An indirect block or a block of dnodes on the path of a change.
     Changed,
     /// The table of space by owner.
     Account,
     /// A deadlist, or one of its lists, to which a block is added.
     DeadlistAdd,
-    /// A list of blocks that are to be freed: of a deadlist whose snapshot goes, of the pool, of a deleted clone.
+    /// A list of blocks that are to be freed: of a deadlist whose snapshot is destroyed, of the
+    /// pool, or of a deleted clone.
     FreeList,
-    /// The entry of a block that files may share, when a reference to it goes.
+    /// The entry of a block that files may share, when a reference is removed.
     SharedDrop,
-    /// The same, when there is one more.
+    /// The entry of a block that files may share, when a reference is added.
     SharedAdd,
     /// The livelist of a clone.
     Livelist,
-    /// The bookmarks that count what a head lets go.
+    /// The bookmarks that count what a head frees.
     Bookmarks,
-    /// The last block of a metaslab's space map, to which something is added.
+    /// The last block of a metaslab's space map, to which entries are added.
     SpaceMap,
     /// The last block of a log of space maps.
     SpaceMapLog,
@@ -44,21 +46,22 @@ pub enum SyncRead {
     Record,
 }
 
-/// What becomes of the txg.
+/// How a txg continues when a block is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WithoutRead {
-    /// It goes on; blocks that cannot be found stay allocated, and nobody's. [`zio::Leak`] has them counted.
+    /// The txg continues. Blocks that cannot be found stay allocated without an owner, and are
+    /// counted by [`zio::Leak`].
     Leak,
-    /// It goes on without this part of its work.
+    /// The txg continues without this part of its work.
     LeaveOut,
-    /// The object is written anew from memory, or replaced by an empty one.
+    /// The object is written again from memory, or replaced by an empty one.
     WriteAnew,
-    /// It cannot go on.
+    /// The txg cannot continue.
     Stop,
 }
 
 impl SyncRead {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 13] = [
         Self::Freed,
         Self::FreedRoot,
@@ -75,44 +78,46 @@ impl SyncRead {
         Self::Record,
     ];
 
-    /// What becomes of the txg that cannot have it.
+    /// Returns how a txg continues without this read.
     #[must_use]
     pub const fn without(self) -> WithoutRead {
         match self {
-            // Nobody can name the blocks below any more, and nobody can read them either.
+            // The blocks below can neither be named nor read any more.
             Self::Freed | Self::FreedRoot => WithoutRead::Leak,
-            // Who planned the change has read the block: it has gone bad since. Its other parts are not to be lost with
-            // it, and a change that was promised is not to be dropped.
+            // The block was readable when the change was planned. Its other entries must not be
+            // lost, and an acknowledged change must not be dropped.
             Self::Changed => WithoutRead::Stop,
-            // Figures for administrators: a file system that is written to counts for more.
+            // These figures are for administrators. Writing to the file system is more important.
             Self::Account => WithoutRead::LeaveOut,
-            // The block stays the snapshot's, which reads it still; only its end will not be noticed.
+            // The block remains charged to the snapshot, which still reads it. Only its later free
+            // is lost.
             Self::DeadlistAdd => WithoutRead::Leak,
             Self::FreeList => WithoutRead::Leak,
-            // Somebody else may have the block: to free it could free theirs.
+            // Other files may refer to the block, so freeing it could destroy their data.
             Self::SharedDrop => WithoutRead::Leak,
-            // Not counted, the block would be freed under one of its files.
+            // Without the new reference, the block would be freed while a file refers to it.
             Self::SharedAdd => WithoutRead::Stop,
-            // A clone that is destroyed is then taken apart by its tree, which needs no list.
+            // A destroyed clone is then freed by walking its tree, which needs no list.
             Self::Livelist => WithoutRead::LeaveOut,
-            // What was written since a bookmark is an estimate then.
+            // The space written since a bookmark is then an estimate.
             Self::Bookmarks => WithoutRead::LeaveOut,
-            // The allocator has all that the map says.
+            // The allocator has the contents of the map in memory.
             Self::SpaceMap => WithoutRead::WriteAnew,
-            // What a log says would be lost to the next import, which would give out space that is in use.
+            // The next import would miss the entries of the log, and would allocate space that is
+            // in use.
             Self::SpaceMapLog => WithoutRead::Stop,
-            // A record of what happened is not worth what happens.
+            // A record of an operation is less important than the operation.
             Self::Record => WithoutRead::LeaveOut,
         }
     }
 
-    /// Whether a txg that finds this lost goes on.
+    /// True if a txg continues without this read.
     #[must_use]
     pub fn goes_on(self) -> bool {
         self.without() != WithoutRead::Stop
     }
 
-    /// Whether the txg goes on without what could not be read with this error.
+    /// True if the txg continues without a read that failed with this error.
     #[must_use]
     pub fn can_lose(self, error: &DmuError) -> bool {
         error.is_loss() && self.goes_on()

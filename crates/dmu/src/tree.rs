@@ -176,7 +176,7 @@ pub(crate) struct Outcome {
     pub born: BlockKinds,
     /// Blocks that are referred to since, where somebody wants to know.
     pub births: Option<Vec<Blkptr>>,
-    /// Damaged blocks that what was to be freed lay below.
+    /// Damaged blocks, below which blocks were to be freed.
     pub leaks: Vec<Leak>,
 }
 
@@ -204,7 +204,8 @@ impl Outcome {
         });
     }
 
-    /// All of an object is freed that used so many bytes: what is left of them is leaked, if anything is.
+    /// Called when all of an object is freed, which used `used_bytes`. The part that was not freed
+    /// is leaked.
     pub fn leak_rest_of(&mut self, used_bytes: u64) {
         let rest = used_bytes.saturating_add_signed(self.delta.used);
         if let Some(leak) = self.leaks.last_mut() {
@@ -476,8 +477,8 @@ impl TreeSync<'_> {
         self.result.lock().replace(self.zio, old, new);
     }
 
-    /// Kills everything below and including `bp`. What lies below a damaged block cannot be found any more: it
-    /// stays allocated, and nobody's ([`SyncRead::Freed`](crate::SyncRead::Freed)).
+    /// Kills `bp` and everything below it. Blocks below a damaged block cannot be found any more,
+    /// and stay allocated without an owner ([`SyncRead::Freed`](crate::SyncRead::Freed)).
     pub fn kill_tree(&self, level: u8, index: u64, bp: Blkptr) -> BoxFuture<'_, Result<(), DmuError>> {
         Box::pin(async move {
             if bp.is_hole() {
@@ -489,7 +490,7 @@ impl TreeSync<'_> {
                 match impatient(read).await {
                     Ok(block) => self.kill_below(level, index, &block).await?,
                     Err(error) if SyncRead::Freed.can_lose(&error) => {
-                        tracing::error!(%error, blocks = bp.fill(), "what a damaged block leads to is never freed");
+                        tracing::error!(%error, blocks = bp.fill(), "blocks below a damaged block are never freed");
                         let bookmark = Some(self.name.bookmark(level, index));
                         self.result.lock().leaks.push(Leak { bookmark, birth: bp.birth(), bytes: 0 });
                     }

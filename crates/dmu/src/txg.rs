@@ -383,15 +383,23 @@ impl TxgGate {
 
     /// Counts `bytes` that are held in memory until `txg` is stable and not written with it: a log's copies.
     pub fn add_copied(&self, txg: Txg, bytes: u64) {
-        self.state.lock().copied[txg.slot()] += bytes;
-        self.copied_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.add_dirty(txg, bytes);
+        self.add(txg, 0, bytes);
     }
 
     /// Counts `bytes` as changed in `txg`.
     pub fn add_dirty(&self, txg: Txg, bytes: u64) {
-        self.state.lock().dirty[txg.slot()] += bytes;
-        self.dirty_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.add(txg, bytes, 0);
+    }
+
+    /// Counts what a change of `txg` writes, and what it takes in memory beside that.
+    pub(crate) fn add(&self, txg: Txg, written: u64, beside: u64) {
+        {
+            let mut state = self.state.lock();
+            state.dirty[txg.slot()] += written + beside;
+            state.copied[txg.slot()] += beside;
+        }
+        self.copied_bytes.fetch_add(beside, Ordering::Relaxed);
+        self.dirty_bytes.fetch_add(written + beside, Ordering::Relaxed);
         if self.is_wanted() {
             self.kicked.notify(usize::MAX);
         }

@@ -6,8 +6,9 @@
 //!
 //! Invariants
 //! - A list gives back what was put in, each entry once (test: `a_bpobj_gives_back_what_it_took`).
-//! - Entries in a damaged block, and damaged sublists, are passed over: what they name cannot be found any more, and
-//!   [`Bpobj::take_lost`] has its space. (test: `a_damaged_bpobj_gives_what_can_be_read_and_counts_the_rest`)
+//! - Entries in a damaged block, and damaged sublists, are skipped. Their blocks cannot be found
+//!   any more, and [`Bpobj::take_lost`] returns the space of these blocks.
+//!   (test: `a_damaged_bpobj_gives_what_can_be_read_and_counts_the_rest`)
 
 mod listed;
 mod sublists;
@@ -43,7 +44,7 @@ pub struct Bpobj {
     /// Length of the bonus buffer: pools without livelists have shorter ones.
     bonus_bytes: usize,
     phys: Mutex<BpobjPhys>,
-    /// Space of entries that were passed over because they cannot be read.
+    /// The space of entries that were skipped because they cannot be read.
     lost: Mutex<SpaceDelta>,
 }
 
@@ -123,11 +124,11 @@ impl Bpobj {
         self.append_listed(tx, bps, false).await
     }
 
-    /// Takes up to `limit` entries off the end, without those that cannot be read. There are no more when it is
-    /// [empty](Self::is_empty).
+    /// Removes up to `limit` entries from the end and returns those of them that can be read. The
+    /// list is used up when it is [empty](Self::is_empty).
     ///
     /// # Errors
-    /// Damage of the list's own header, a device that is not there, and those of writing.
+    /// When the list's own header is damaged, when a device is missing, and when a write fails.
     pub async fn take(&self, tx: &Tx, limit: usize) -> Result<Vec<Blkptr>, DslError> {
         let taken = impatient(self.take_at(tx, limit as u64, 0)).await?;
         let space = self.space();
@@ -139,12 +140,12 @@ impl Bpobj {
         Ok(taken)
     }
 
-    /// Space of the entries that were passed over since this was last asked.
+    /// Returns the space of the entries that were skipped since the last call.
     pub fn take_lost(&self) -> SpaceDelta {
         std::mem::take(&mut *self.lost.lock())
     }
 
-    /// Entries of the list's own that lie in its last block.
+    /// Returns the number of the list's own entries in its last block.
     fn in_last_block(&self, have: u64) -> u64 {
         let of_block = (u64::from(self.dnode.block_bytes()) / BLKPTR_BYTES as u64).max(1);
         match have % of_block {
@@ -180,13 +181,14 @@ impl Bpobj {
         }
         let (take, taken) = match self.read_entries(have - take, take).await {
             Ok(taken) => (take, taken),
-            // Block by block from here on, so that no other is passed over with one that is damaged.
+            // The list is read block by block from here on, so that only the entries of the damaged
+            // block are skipped.
             Err(error) if can_lose(&error) => {
                 let take = self.in_last_block(have);
                 match self.read_entries(have - take, take).await {
                     Ok(taken) => (take, taken),
                     Err(error) if can_lose(&error) => {
-                        tracing::error!(%error, entries = take, "entries of a damaged list are passed over");
+                        tracing::error!(%error, entries = take, "entries of a damaged list are skipped");
                         (take, Vec::new())
                     }
                     Err(error) => return Err(error),
@@ -211,7 +213,7 @@ impl Bpobj {
         let (list, sub) = match self.last_sub(&phys).await {
             Ok(found) => found,
             Err(error) if can_lose(&error) => {
-                tracing::error!(%error, "a damaged sublist is passed over");
+                tracing::error!(%error, "a damaged sublist is skipped");
                 self.change(tx, |phys| {
                     phys.subobj_count = U64::new(last);
                     Ok(())
@@ -238,7 +240,7 @@ impl Bpobj {
         Ok(taken)
     }
 
-    /// The object that numbers sublists, and the last of these.
+    /// Returns the object with the numbers of the sublists, and the last sublist.
     async fn last_sub(&self, phys: &BpobjPhys) -> Result<(Arc<Dnode>, Self), DslError> {
         let last = phys.subobj_count.get() - 1;
         let list = self.mos.hold(ObjectId::new(phys.subobjs.get())).await?;
@@ -339,7 +341,7 @@ impl Bpobj {
     }
 }
 
-/// Whether a list is passed over that cannot be read with this error.
+/// True if a list that cannot be read because of this error is skipped.
 pub(crate) fn can_lose(error: &DslError) -> bool {
     error.is_loss() && SyncRead::FreeList.goes_on()
 }

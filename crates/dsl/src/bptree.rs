@@ -141,7 +141,8 @@ impl Dsl {
         } else {
             phys.begin = U64::new(at + 1);
         }
-        // Sums that older software kept may be off. What is left over when all is freed could not be found.
+        // Sums that older software kept may be wrong. The remainder after everything is freed is
+        // space whose blocks could not be found.
         let left = left_of(&phys)?;
         let done = phys.begin == phys.end;
         let space = least(space, left);

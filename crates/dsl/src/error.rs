@@ -159,7 +159,7 @@ impl DslError {
         Self::Damaged { object, what }
     }
 
-    /// Whether a part of the MOS is lost, see [`DmuError::is_loss`].
+    /// True if a part of the MOS is lost, see [`DmuError::is_loss`].
     #[must_use]
     pub fn is_loss(&self) -> bool {
         match self {

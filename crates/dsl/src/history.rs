@@ -3,7 +3,8 @@
 //! The first record, how the pool was made, stays for ever; of the others the oldest give way when
 //! the ring is full. Offsets in the ring only grow; [`HistoryPhys::to_phys`] says where they are.
 //!
-//! A history that is damaged begins anew with the next record (test: `a_damaged_history_begins_anew`).
+//! A damaged history is replaced by a new one with the next record
+//! (test: `a_damaged_history_begins_anew`).
 //!
 //! Invariant: what was noted is read back in order, however often the ring went round
 //! (test: `history_keeps_the_first_record_and_the_newest`).
@@ -132,15 +133,16 @@ impl Dsl {
     /// Adds a record to the history, which is made when there is none; its size follows from the
     /// pool's.
     ///
-    /// A damaged history begins anew: what happens to the pool does not depend on the record of what happened.
+    /// A damaged history is replaced by a new one, because operations on the pool must not depend
+    /// on their record.
     ///
     /// # Errors
-    /// Those of changing the MOS.
+    /// When the MOS cannot be changed.
     pub async fn add_history(&self, tx: &Tx, record: &NvList, pool_bytes: u64) -> Result<(), DslError> {
         let record = encode_record(record);
         match impatient(self.append_to_history(tx, &record, pool_bytes)).await {
             Err(error) if error.is_loss() && SyncRead::Record.goes_on() => {
-                tracing::error!(%error, "the pool's history is damaged and begins anew");
+                tracing::error!(%error, "the pool's history is damaged and is replaced by a new one");
                 self.replace_history(tx, &record, pool_bytes).await
             }
             appended => appended,
@@ -152,7 +154,7 @@ impl Dsl {
         self.directory.remove(tx, directory::HISTORY.as_bytes()).await?;
         self.create_history(tx, pool_bytes).await?.append(tx, record).await?;
         match impatient(self.mos.free_object(tx, old)).await.map_err(DslError::from) {
-            // Its dnode is lost: nobody finds it any more.
+            // The dnode of the history is lost, so nothing can refer to the history.
             Err(error) if error.is_loss() => Ok(()),
             freed => freed,
         }

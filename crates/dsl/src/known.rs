@@ -9,18 +9,18 @@ use units::ObjectId;
 use crate::dataset::Dataset;
 use crate::dir::Dir;
 
-/// Dirs and datasets in memory: one of each, so that there is one copy of its numbers.
+/// The loaded dirs and datasets. Each is loaded once, so that there is one copy of its figures.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct KnownDatasets {
     pub dirs: KnownOnes<Dir>,
     pub datasets: KnownOnes<Dataset>,
 }
 
-/// Those of one kind, by their objects.
+/// The loaded objects of one kind, by object number.
 ///
-/// Readers beside a sync load what is not known yet. What such a reader has loaded is kept only if nothing was forgotten
-/// meanwhile: else something that a sync has destroyed would be known again.
-/// (test: `what_was_loaded_beside_a_destroy_is_not_kept`)
+/// Readers load objects while a sync runs. An object that a reader has loaded is kept only if no
+/// object was forgotten during the load. Otherwise an object that the sync has destroyed could
+/// become known again. (test: `what_was_loaded_beside_a_destroy_is_not_kept`)
 pub(crate) struct KnownOnes<T>(Mutex<(BTreeMap<ObjectId, Arc<T>>, u64)>);
 
 impl<T> Default for KnownOnes<T> {
@@ -34,13 +34,14 @@ impl<T> KnownOnes<T> {
         self.0.lock().0.get(&object).cloned()
     }
 
-    /// How often something was forgotten so far.
+    /// Returns how many objects were forgotten so far.
     pub fn forgotten(&self) -> u64 {
         self.0.lock().1
     }
 
-    /// Keeps one that was loaded, unless somebody was quicker, whose is given then. None: something was forgotten since
-    /// `forgotten` was asked for.
+    /// Keeps a loaded object and returns it. If another reader has loaded the object before,
+    /// returns that copy. Returns `None` if an object was forgotten since the caller read
+    /// `forgotten`.
     pub fn keep(&self, object: ObjectId, loaded: T, forgotten: u64) -> Option<Arc<T>> {
         let mut known = self.0.lock();
         let is_sound = known.1 == forgotten;

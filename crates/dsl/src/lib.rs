@@ -61,7 +61,7 @@ pub use names::{DatasetName, check_dataset_name, check_snapshot_name};
 pub use permissions::{Asker, Permissions, is_granted};
 pub use props::{PropValue, Property, check_new_prop};
 pub use redaction::{REDACT_SNAPS_MAX, RedactionList};
-pub use snapshot::Abandoned;
+pub use snapshot::{Abandoned, TemporaryHold};
 pub use space::available::PoolSpace;
 pub use space::head_room::HeadRoom;
 pub use tree::Dsl;

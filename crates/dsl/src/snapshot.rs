@@ -17,8 +17,10 @@ mod hold;
 mod remapped;
 mod rename;
 mod rollback;
+mod temporary;
 
 pub use rollback::Abandoned;
+pub use temporary::TemporaryHold;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,8 +46,8 @@ impl Dsl {
     /// Says whether a head can get a snapshot of this name in `tx`.
     ///
     /// # Errors
-    /// [`DslError::InUse`] of what is received in part: such a snapshot would keep the rest of the stream out for ever; and
-    /// as [`Self::check_received_snapshot`].
+    /// [`DslError::InUse`] for a partially received dataset, because such a snapshot would make the
+    /// rest of the stream impossible to receive; and as [`Self::check_received_snapshot`].
     pub async fn check_snapshot(
         &self,
         tx: &Tx,
@@ -61,7 +63,7 @@ impl Dsl {
         Ok(())
     }
 
-    /// The same of the snapshot that a receive ends with.
+    /// As [`Self::check_snapshot`], for the snapshot at the end of a receive.
     ///
     /// # Errors
     /// [`DslError::BadName`], [`DslError::Exists`]; [`DslError::NoSpace`] when what is set aside for the head alone
@@ -217,10 +219,10 @@ impl Dsl {
         Ok(self.zap(props).await?.update(tx, name.as_bytes(), &value.stored()).await?)
     }
 
-    /// Whether a snapshot's property may be set so.
+    /// Checks that a property of a snapshot may be set to this value.
     ///
     /// # Errors
-    /// As [`Dsl::check_prop`]; [`DslError::BadProperty`] for one of the format's.
+    /// As [`Dsl::check_prop`]; [`DslError::BadProperty`] for a native property.
     pub async fn check_snapshot_prop(&self, name: &str, value: &PropValue) -> Result<(), DslError> {
         self.check_prop(name, value).await?;
         match crate::props::prop(name) {

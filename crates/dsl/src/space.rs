@@ -239,34 +239,37 @@ impl Dsl {
         self.special_bytes(FREE_DIR).await
     }
 
-    /// Space of blocks that cannot be found any more: what `$LEAK` accounts for. The dir is made by the first leak.
+    /// Adds the space of blocks that cannot be found any more to the hidden dir `$LEAK`. The first
+    /// leak creates the dir.
     ///
     /// # Errors
-    /// Those of changing the MOS.
+    /// When the MOS cannot be changed.
     pub async fn add_leaked_space(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
         if delta == SpaceDelta::default() {
             return Ok(());
         }
         if self.child(self.root, hidden::LEAK).await?.is_none() {
-            // Of no time in particular, as the pool's other dirs that users do not see.
+            // Without a creation time, like the pool's other hidden dirs.
             self.create_dir(tx, Some(self.root), hidden::LEAK, 0).await?;
         }
         self.special_dir(hidden::LEAK).await?.use_space(tx, used::HEAD, delta)
     }
 
-    /// A dataset let go of blocks that cannot be found any more; they take so many bytes. Gives how many of these are
-    /// nobody's now. Where the dataset has a snapshot, or began from one, nobody can tell which of the blocks belong to
-    /// the snapshot: all of them go on counting as used by the dir, until the dir goes.
+    /// Accounts for blocks of a dataset that were unlinked but cannot be found. Their size is
+    /// `bytes`. Returns the bytes that no dataset is charged for any more. If the dataset has a
+    /// snapshot or an origin, the snapshot may own some of the blocks. Then all of the bytes remain
+    /// charged to the dir until the dir is destroyed.
     ///
     /// # Errors
-    /// Those of changing the MOS.
+    /// When the MOS cannot be changed.
     pub async fn lose_blocks(&self, tx: &Tx, dataset: ObjectId, bytes: u64) -> Result<u64, DslError> {
         let head = self.loaded_dataset(dataset).await?;
         let phys = head.phys();
         let prev = phys.prev_snapshot.get();
         let is_own = prev == 0 || prev == self.origin().await?.object().get();
         let dir = head.dir();
-        // Nobody can tell what exactly lay below: no sum may fall below nothing for that.
+        // The exact size of the lost blocks is unknown, so it is limited by the sums that must not
+        // become negative.
         let most = phys.unique_bytes.get().min(dir.phys().used_bytes.get());
         let lost = if is_own { bytes.min(most) } else { 0 };
         let delta = -signed(U64::new(lost));

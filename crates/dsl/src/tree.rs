@@ -16,7 +16,7 @@ use crate::dataset::livelist::SUBLIST_ENTRIES;
 use crate::dataset::{self, Dataset};
 use crate::dir::{self, Dir};
 use crate::features::DIRECTORY;
-use crate::known::Known;
+use crate::known::KnownDatasets;
 use crate::names::split;
 use crate::{DatasetName, DslError};
 
@@ -33,7 +33,7 @@ pub struct Dsl {
     pub(crate) mos: Arc<Objset>,
     pub(crate) directory: Zap,
     pub(crate) root: ObjectId,
-    known: Known,
+    known: KnownDatasets,
     pub(crate) known_keys: KnownKeys,
     pub(crate) sublist_entries: AtomicU64,
     /// Blocks that nothing names by the places that they had on removed vdevs any more.
@@ -58,7 +58,7 @@ impl Dsl {
             mos,
             directory,
             root,
-            known: Known::default(),
+            known: KnownDatasets::default(),
             known_keys: KnownKeys::default(),
             sublist_entries: AtomicU64::new(SUBLIST_ENTRIES),
             obsolete: Mutex::default(),
@@ -270,7 +270,7 @@ impl Dsl {
         }
     }
 
-    /// None: something was forgotten since `forgotten` was asked for.
+    /// Returns `None` if an object was forgotten since the caller read `forgotten`.
     async fn load_dir(&self, object: ObjectId, forgotten: u64) -> Result<Option<Arc<Dir>>, DslError> {
         let mut unknown = Vec::new();
         let mut at = object;

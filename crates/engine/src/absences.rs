@@ -1,4 +1,5 @@
-//! The list of pools follows which devices lack something, so that after a crash such a device does not speak for its pool.
+//! Keeps the leaves that lack data in the list of pools, so that such a leaf does not speak for its
+//! pool after a crash.
 
 use crate::{Held, Holder};
 use env::BoxFuture;
@@ -6,13 +7,13 @@ use pool::{AbsenceWatch, Pool};
 use std::sync::{Arc, Weak};
 use units::Guid;
 
-/// Writes the list when it has to say something else.
-struct Recorder {
+/// Writes the list when its contents change.
+struct AbsenceRecorder {
     holder: Weak<Holder>,
     pool: Weak<Pool>,
 }
 
-impl AbsenceWatch for Recorder {
+impl AbsenceWatch for AbsenceRecorder {
     fn changed(&self) {
         let (Some(holder), pool) = (self.holder.upgrade(), Weak::clone(&self.pool)) else { return };
         let env = Arc::clone(&holder.env);
@@ -28,14 +29,14 @@ async fn record(holder: Arc<Holder>, pool: Weak<Pool>) {
 }
 
 impl Holder {
-    /// Has the list follow the devices of a pool.
+    /// Keeps the list up to date with the devices of a pool.
     pub(super) fn follow_absences(&self, pool: &Arc<Pool>) {
         let (holder, weak) = (Weak::clone(&self.own), Arc::downgrade(pool));
-        pool.watch_absences(Box::new(Recorder { holder, pool: weak }));
+        pool.watch_absences(Box::new(AbsenceRecorder { holder, pool: weak }));
     }
 
-    /// Takes leaves out of use by `work`. The list says so before it is true: the next commit is acknowledged without
-    /// them.
+    /// Runs `work`, which takes a leaf out of use. The list is updated first, because the next
+    /// commit may be acknowledged without the leaf.
     pub(super) async fn taking_out<T>(&self, held: &Held, leaf: Guid, work: impl Future<Output = T>) -> T {
         held.begin_leaving(leaf);
         self.remember();

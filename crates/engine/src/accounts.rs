@@ -38,8 +38,8 @@ impl Holder {
         Ok(unnamed.map_err(|error| refused("wait for", &call.name, error))? as u64)
     }
 
-    /// The files of a file system or of a snapshot of one, which stay while they are read. Others may destroy, rename or
-    /// roll the file system back before that or after it.
+    /// Opens the files of a file system or of a snapshot. They stay open while they are read: a
+    /// destroy, a rename or a rollback of the file system waits for the end of the read.
     async fn kept_open(&self, held: &Held, name: &str) -> Result<ReadFiles, Failure> {
         let found = match name.contains('@') {
             true => held.pool.snapshot_filesystem(name).await.map(ReadFiles::OfSnapshot),

@@ -1,9 +1,11 @@
-//! Before and after a package is received: what has been renamed or promoted at the sender is so here, too, and what
-//! the sender has not any more goes, by force.
+//! Aligns a tree with the sender's tree before and after a package is received. What was renamed or
+//! promoted at the sender is renamed or promoted here too. With force, what was destroyed at the
+//! sender is destroyed here.
 //!
-//! Both sides know a dataset by the guids of its snapshots ([`plan`]). A step may have to wait for another one, so one that
-//! cannot be done is put off until the tree is another. What is not as it is at the sender's in the end is a failure that says
-//! where. (test: `a_tree_is_the_sender_s_after_every_package`)
+//! Both sides identify a dataset by the guids of its snapshots ([`plan`]). A step may depend on
+//! another one, so a step that fails is tried again after the tree has changed. Differences that
+//! remain at the end are an error that names the datasets.
+//! (test: `a_tree_is_the_sender_s_after_every_package`)
 
 mod plan;
 
@@ -18,27 +20,28 @@ use control::{
 use plan::{AlignStep, Alignment};
 use std::collections::BTreeSet;
 
-/// Steps for each dataset and snapshot, after which a tree that does not settle is given up.
+/// The number of steps for each dataset and snapshot after which an alignment that does not end is
+/// given up.
 const STEPS_EACH: usize = 4;
 
-/// What a tree here is to follow.
+/// A package, as far as the local tree is aligned with it.
 pub(crate) struct Followed<'a> {
     pub package: &'a Package,
-    /// Full name of the topmost dataset at the sender's.
+    /// The full name of the topmost dataset at the sender.
     pub sendfs: &'a str,
-    /// Guids of the snapshots of which streams came.
+    /// The guids of the snapshots whose streams were received.
     pub came: &'a BTreeSet<u64>,
 }
 
-/// Names here of the datasets of a package.
-struct Names {
-    /// Of the topmost.
+/// The local names of the datasets of a package.
+struct LocalNames {
+    /// The name of the topmost dataset.
     root: String,
     wanted: Vec<String>,
 }
 
 impl Followed<'_> {
-    fn names(&self, call: &DatasetReceive) -> Result<Names, Failure> {
+    fn names(&self, call: &DatasetReceive) -> Result<LocalNames, Failure> {
         let here = |name: &str| {
             let snapshot = destination(call, &format!("{name}@{}", self.package.tosnap), Some(self.sendfs));
             let snapshot = snapshot
@@ -46,12 +49,12 @@ impl Followed<'_> {
             Ok(names::head_of(&snapshot).to_owned())
         };
         let wanted = self.package.members.iter().map(|member| here(&member.name));
-        Ok(Names { root: here(self.sendfs)?, wanted: wanted.collect::<Result<_, _>>()? })
+        Ok(LocalNames { root: here(self.sendfs)?, wanted: wanted.collect::<Result<_, _>>()? })
     }
 }
 
 impl Holder {
-    /// Has the tree follow what a package says of the sender's, before its streams come.
+    /// Aligns the tree with the sender's tree before the streams of a package are received.
     pub(crate) async fn align(
         &self,
         held: &Held,
@@ -60,15 +63,15 @@ impl Holder {
     ) -> Result<(), Failure> {
         let names = followed.names(call)?;
         for put_off in self.align_below(held, call, followed.package, &names).await? {
-            tracing::info!(reason = put_off.stderr.join(" "), "put off while a package is received");
+            tracing::info!(reason = put_off.stderr.join(" "), "postponed while a package is received");
         }
         Ok(())
     }
 
-    /// The same when they have come.
+    /// Aligns the tree after the streams were received.
     ///
     /// # Errors
-    /// What is not as it is at the sender's.
+    /// The differences from the sender's tree that remain.
     pub(crate) async fn align_at_last(
         &self,
         held: &Held,
@@ -88,13 +91,13 @@ impl Holder {
         Err(put_off.into_iter().flat_map(|failure| failure.stderr).fold(failure, Failure::and))
     }
 
-    /// Does what can be done; gives why the rest cannot.
+    /// Takes all steps that can be taken. Returns the failures of the others.
     async fn align_below(
         &self,
         held: &Held,
         call: &DatasetReceive,
         package: &Package,
-        names: &Names,
+        names: &LocalNames,
     ) -> Result<Vec<Failure>, Failure> {
         let _turn = self.turns.of(&held.pool.name(), "receive").await;
         let mut failed: Vec<(AlignStep, Failure)> = Vec::new();
@@ -132,7 +135,7 @@ impl Holder {
         Ok(failed.into_iter().map(|(_, failure)| failure).collect())
     }
 
-    /// What there is at and below a dataset; nothing where it is not there.
+    /// Lists a dataset and all datasets below it. The list is empty if the dataset does not exist.
     async fn local_tree(&self, held: &Held, package: &Package, root: &str) -> Result<Vec<Member>, Failure> {
         if held.pool.dsl().resolve(root).await.is_err() {
             return Ok(Vec::new());
@@ -142,7 +145,7 @@ impl Holder {
     }
 
     async fn take_step(&self, held: &Held, call: &DatasetReceive, step: &AlignStep) -> Result<(), Failure> {
-        tracing::debug!(?step, "a tree follows a package");
+        tracing::debug!(?step, "a tree is aligned with a package");
         match step {
             AlignStep::Promote(name) => self.promote_for(held, call, name).await,
             AlignStep::DestroySnapshots(names) => self.let_go_of_each(held, call, names).await,
@@ -161,7 +164,7 @@ impl Holder {
         }
     }
 
-    /// Destroys snapshots as far as that can be; fails only where none can be.
+    /// Destroys the snapshots that can be destroyed. Fails only if none can be.
     async fn let_go_of_each(
         &self,
         held: &Held,
@@ -181,8 +184,8 @@ impl Holder {
         }
     }
 
-    /// A new dataset is to come by a name that another one may have: that one makes room. What there is of the new one
-    /// moves there.
+    /// Makes room for a new dataset whose name may be taken: moves the other dataset away. If the
+    /// new dataset already exists elsewhere here, it is moved to the name.
     pub(crate) async fn make_room(
         &self,
         held: &Held,
@@ -240,10 +243,11 @@ impl Holder {
 fn alignment<'a>(
     local: &'a [Member],
     theirs: &'a Package,
-    names: &'a Names,
+    names: &'a LocalNames,
     call: &DatasetReceive,
 ) -> Alignment<'a> {
-    // A full package finds nothing that it could be told to follow but what came with it.
+    // With a full package, only the datasets of the package itself are known, so nothing is
+    // destroyed.
     let force = call.force && theirs.fromsnap.is_some();
     Alignment { local, theirs, wanted: &names.wanted, root: &names.root, force }
 }

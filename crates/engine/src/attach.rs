@@ -41,7 +41,8 @@ impl Holder {
         if spare.is_some() && top.is_ok_and(|top| top.is_log()) {
             return Err(refuse("cannot replace a log with a spare"));
         }
-        // The pool's property `ashift` is for new vdevs: this device has to do with the sectors of the vdev that it joins.
+        // The property `ashift` of the pool applies only to new vdevs. This device must support the
+        // sector size of the vdev that it joins.
         let path = PathBuf::from(&call.path);
         let new = NewLeaf { path, ashift: settings.ashift, ..NewLeaf::default() };
         let put: BoxFuture<'_, Result<(), PoolError>> = match (call.replace, spare) {

@@ -1,9 +1,10 @@
-//! Snapshots by guid. A snapshot that was received has the guid of the one that was sent, so there may be several of a guid
-//! in a pool: which one is meant depends on who asks.
+//! Finds snapshots by guid. A received snapshot has the guid of the sent snapshot, so several
+//! snapshots of a pool may have the same guid. The purpose of the search decides which of them is
+//! chosen.
 //!
 //! ```text
-//!  what a stream starts from   the history of what is sent: its dataset, and what that is a clone of; then bookmarks; then
-//!  what else a guid says       nearest to a name: the dataset of this name, what is below it, what is below its parent, ...
+//!  base of a stream   the sent dataset, its origin, and so on; then its bookmarks; then as below
+//!  other purposes     nearest to a name: this dataset, those below it, those below its parent, …
 //! ```
 
 use crate::{Held, Holder, names, refusal};
@@ -11,7 +12,7 @@ use control::Failure;
 use dsl::{DatasetName, DslError};
 
 impl Holder {
-    /// The snapshot of this guid that is nearest to a name.
+    /// Returns the snapshot with this guid that is nearest to a name.
     pub(super) async fn snapshot_near(
         &self,
         held: &Held,
@@ -31,7 +32,8 @@ impl Holder {
         Ok(None)
     }
 
-    /// The snapshot or bookmark of this guid that a stream of `snapshot`, or of a part of it, starts from.
+    /// Returns the snapshot or bookmark with this guid from which a stream of `snapshot`, or of a
+    /// part of it, starts.
     pub(super) async fn source_of_guid(
         &self,
         held: &Held,
@@ -63,7 +65,7 @@ impl Holder {
     }
 }
 
-/// A dataset's snapshot of this guid.
+/// Returns the snapshot of a dataset with this guid.
 async fn snapshot_of(held: &Held, head: &DatasetName, guid: u64) -> Result<Option<String>, DslError> {
     let dsl = held.pool.dsl();
     for snapshot in dsl.snapshots(head).await? {
@@ -74,7 +76,8 @@ async fn snapshot_of(held: &Held, head: &DatasetName, guid: u64) -> Result<Optio
     Ok(None)
 }
 
-/// How far a dataset is from a name: the components up to what both are below, then those down from there.
+/// Returns the distance of a dataset from a name: the components up to the common ancestor, then
+/// the components down from there.
 fn distance(from: &str, to: &str) -> (usize, usize) {
     let (from, to): (Vec<&str>, Vec<&str>) = (from.split('/').collect(), to.split('/').collect());
     let common = from.iter().zip(&to).take_while(|(one, other)| one == other).count();

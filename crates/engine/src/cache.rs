@@ -25,7 +25,8 @@ pub struct CachedPool {
     pub hostid: u64,
     /// A transaction group that was stable when this was written.
     pub txg: u64,
-    /// Guids of leaves that lacked something which the others had, or were about to: they do not speak for the pool.
+    /// The guids of leaves that lacked data which their siblings had, or were about to lack data.
+    /// They do not speak for the pool.
     pub behind: Vec<u64>,
     /// Since when none of its devices is found, in seconds since 1970.
     pub missing_since_secs: Option<u64>,

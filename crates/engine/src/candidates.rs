@@ -126,7 +126,7 @@ impl Holder {
     }
 }
 
-/// How a pool is opened to be looked at.
+/// Returns how a pool is opened for inspection.
 fn look_at(candidate: &Candidate, paths: &[PathBuf]) -> ImportSpec {
     ImportSpec {
         paths: paths.to_vec(),

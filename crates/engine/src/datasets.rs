@@ -50,7 +50,7 @@ impl Holder {
                 let listed = self.listed(&held, name, &call.written_since, with_bookmarks);
                 async move {
                     match listed.await {
-                        // It was destroyed or renamed since it was found.
+                        // The dataset was destroyed or renamed after it was listed.
                         Err(failure) if failure.kind == FailureKind::NoSuchDataset && !is_root => {
                             Ok(Vec::new())
                         }
@@ -118,7 +118,7 @@ impl Holder {
         Self::nature_in(held, name, &held.pool.view().await).await
     }
 
-    /// The same for somebody who has a view already.
+    /// As [`Self::nature_of`], for a caller that already has a view.
     async fn nature_in(held: &Held, name: &str, view: &DatasetView<'_>) -> Nature {
         let objset = held.pool.frame(name, view).await.ok().flatten();
         let is_volume = objset.as_ref().is_some_and(|objset| objset.kind() == ObjsetType::Zvol);
@@ -406,7 +406,8 @@ impl Holder {
         self.mounts.unmount_each(going, force)?;
         self.mounts.forget(&places);
         for head in &heads {
-            // What is kept of a stream goes with its dataset, and before the snapshot that it is a clone of.
+            // The kept part of a stream is destroyed with its dataset, before the snapshot that the
+            // part is a clone of.
             let gone = held.pool.destroy_part_below(head).await;
             gone.map_err(|e| refusal::pool("destroy", head, &e))?;
         }
@@ -423,7 +424,7 @@ impl Holder {
         Ok(())
     }
 
-    /// Refuses when a stream is being received into one of these datasets.
+    /// Returns an error if a stream is being received into one of these datasets.
     pub(super) async fn refuse_receiving(
         &self,
         held: &Held,

@@ -445,7 +445,7 @@ impl Holder {
         }
     }
 
-    /// The snapshots up to the origin become the clone's.
+    /// The snapshots up to the origin will belong to the clone, and count against its limit.
     async fn check_promoted_count(&self, asker: &Asker, clone: &str) -> Result<(), Failure> {
         let held = self.pool_of(clone)?;
         let lineage = self.lineage(&held).await?;

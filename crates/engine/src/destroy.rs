@@ -27,7 +27,8 @@ impl Holder {
             }
             return self.give_up(&held).await;
         }
-        // Found out after the file systems were unmounted, they would stay so.
+        // Checked before the file systems are unmounted, because a later refusal would leave them
+        // unmounted.
         let heads = self.dataset_names(&held, name).await.unwrap_or_default();
         if held.pool.find_receiving(&heads).await.is_ok_and(|receiving| receiving.is_some()) {
             return Err(Failure::cannot(FailureKind::Busy, verb, name, "pool is busy"));

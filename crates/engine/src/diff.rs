@@ -4,18 +4,23 @@
 //!  blocks of dnodes written since ─► objects ─► what each was in the one, and is in the other ─► lines
 //! ```
 //! The order is that of object numbers, and the lines are OpenZFS's. What the file system is now is looked at in a
-//! snapshot that is made for that and destroyed afterwards.
+//! snapshot that is made for that and goes with its hold: after the comparison, or at the next import after a crash.
 
 use crate::{Held, Holder, names, refusal};
 use control::{ByteSink, DatasetDiff, Failure, FailureKind};
 use futures::AsyncWriteExt;
+use pool::PoolError;
 use std::io::Write;
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 use units::{ObjectId, Txg};
 use zpl::{FileKind, Glimpse, ObjectPath, Zfs, ZplError};
 
 /// Lines are sent on when there are so many bytes of them.
 const SEND_BYTES: usize = 64 << 10;
+/// A snapshot that somebody reads is tried again after so long.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 impl Holder {
     pub(super) async fn diff(&self, call: &DatasetDiff, mut sink: ByteSink) -> Result<(), Failure> {
@@ -24,20 +29,25 @@ impl Holder {
         if let Some(to) = &call.to {
             return self.compare(&held, &form, to, &mut sink).await;
         }
-        let now = format!("{}@zfs-diff-{}", call.dataset, call.process);
+        let maker = format!("zfs-diff-{}", call.process);
+        // A number of a process comes again while the snapshot of an earlier process is still read.
+        let now = format!("{}@{maker}-{:016x}", call.dataset, self.env.random_u64());
+        let tag = format!("%{maker}");
         let cannot = |error| {
             let (kind, reason) = refusal::kind_and_reason(&error);
             let line = format!("Cannot create just-in-time snapshot of '{}': {reason}", call.dataset);
             Failure::new(kind, line)
         };
-        held.pool.snapshot(vec![now.clone()], Vec::new()).await.map_err(cannot)?;
+        held.pool.temporary_snapshot(&now, &tag).await.map_err(cannot)?;
+        let snapshot = now.clone();
+        let mut taken = ReleasedLater(Some(JustInTime { holder: Weak::clone(&self.own), snapshot, tag }));
         let compared = self.compare(&held, &form, &now, &mut sink).await;
-        let names = [now];
-        // Whoever looks for files in all snapshots has found this one, too.
-        let _nobody_opens_it = self.let_go_of(&held, &names).await;
-        let [now] = names;
-        let gone = held.pool.destroy_snapshots(vec![now.clone()], false).await;
-        gone.map_err(|error| refusal::pool("destroy", &now, &error))?;
+        // The caller finds no trace of the snapshot, unless somebody reads it.
+        if let Some(first_try) = &taken.0
+            && first_try.release().await.is_break()
+        {
+            taken.0 = None;
+        }
         compared
     }
 
@@ -107,6 +117,51 @@ impl Holder {
             return Err(failure.and("   Not an earlier snapshot from the same fs"));
         }
         Ok(Txg::new(source.createtxg))
+    }
+}
+
+/// The snapshot of a comparison. A hold keeps it, and it goes with the hold.
+struct JustInTime {
+    holder: Weak<Holder>,
+    snapshot: String,
+    tag: String,
+}
+
+impl JustInTime {
+    /// Releases the hold. It goes on only if somebody reads the snapshot, so that the release is to be tried again.
+    async fn release(&self) -> ControlFlow<()> {
+        let Some(holder) = self.holder.upgrade() else { return ControlFlow::Break(()) };
+        let Ok(held) = holder.pool_of(&self.snapshot) else { return ControlFlow::Break(()) };
+        let names = [self.snapshot.clone()];
+        // Whoever looks for files in all snapshots has found this one, too.
+        let _nobody_opens_it = holder.let_go_of(&held, &names).await;
+        match held.pool.release(self.tag.clone(), names.into()).await {
+            Err(PoolError::Busy { .. }) => return ControlFlow::Continue(()),
+            Err(error) => tracing::warn!(snapshot = self.snapshot, %error, "stays until the next import"),
+            Ok(()) => {}
+        }
+        ControlFlow::Break(())
+    }
+
+    async fn release_in_the_end(self) {
+        while self.release().await.is_continue() {
+            let Some(holder) = self.holder.upgrade() else { return };
+            let rest = holder.env.sleep(TRY_AGAIN_AFTER);
+            drop(holder);
+            rest.await;
+        }
+    }
+}
+
+/// Has the hold released even if the comparison is given up.
+struct ReleasedLater(Option<JustInTime>);
+
+impl Drop for ReleasedLater {
+    fn drop(&mut self) {
+        let Some(taken) = self.0.take() else { return };
+        if let Some(holder) = taken.holder.upgrade() {
+            holder.env.spawn("diff", Box::pin(taken.release_in_the_end()));
+        }
     }
 }
 

@@ -57,11 +57,11 @@ pub trait Mounted: Send + Sync {
     /// # Errors
     /// The system's.
     fn write_back(&self) -> BoxFuture<'_, io::Result<()>>;
-    /// Has all requests wait, once those under way have ended, so that the file system can be exchanged. `None` where it has to
-    /// be unmounted for that.
+    /// Holds back new requests and waits for the pending ones, so that the file system can be
+    /// exchanged. Returns `None` if the file system must be unmounted for an exchange.
     ///
     /// # Errors
-    /// [`MountError::Unfinished`]; everything goes on as before then.
+    /// [`MountError::Unfinished`]. Requests then continue as before.
     fn suspend(&self) -> BoxFuture<'_, Result<Option<Box<dyn Suspended>>, MountError>>;
     /// Changes what is allowed, for files that are open too.
     ///
@@ -77,12 +77,12 @@ pub trait Mounted: Send + Sync {
     fn syncing_threads(&self) -> Vec<SyncingThread>;
 }
 
-/// A mount whose requests wait. When this is dropped they go on and fail, all of them: nothing is there.
+/// A mount whose requests wait. If this value is dropped, all waiting and later requests fail.
 pub trait Suspended: Send {
-    /// Objects that programs have open.
+    /// Returns the objects that programs have open.
     fn open_objects(&self) -> Vec<ObjectId>;
-    /// Goes on with these files: what is open of them stays so, and nothing is kept of how they were before. Returns when
-    /// everybody sees these.
+    /// Continues with these files. Open files stay open, and nothing is cached of the former
+    /// contents. Returns when all programs see the new contents.
     fn resume(self: Box<Self>, zfs: Arc<Zfs>) -> BoxFuture<'static, ()>;
 }
 
@@ -313,10 +313,10 @@ pub enum MountError {
         /// Where.
         path: PathBuf,
     },
-    /// Requests that are under way do not end.
+    /// Pending requests do not end.
     #[error("requests that are under way at {} do not end", path.display())]
     Unfinished {
-        /// Where.
+        /// The mount point.
         path: PathBuf,
     },
 }

@@ -25,7 +25,7 @@ pub(crate) struct Gathering {
     pub holds: bool,
     /// A dataset without the snapshot is left out with all below it.
     pub skip_missing: bool,
-    /// Datasets of which, and below which, nothing is sent.
+    /// Datasets that are left out, together with all datasets below them.
     pub excluded: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ struct Snap {
 impl Holder {
     pub(crate) async fn gather(&self, held: &Held, root: &str, how: &Gathering) -> Result<Gathered, Failure> {
         let mut gathered = Gathered::default();
-        // The whole tree as of one moment.
+        // The whole tree is listed as of one moment.
         let _view = held.pool.view().await;
         // Those below come right behind the one that they are below.
         let mut todo = vec![(self.dataset(held, root).await?, 0, 0)];
@@ -169,7 +169,8 @@ fn named<'a>(snaps: &'a [Snap], name: Option<&String>) -> Option<&'a Snap> {
     snaps.iter().find(|snap| Some(&snap.name) == name)
 }
 
-/// Checks that what the receiver has of a dataset comes before what is sent last.
+/// Checks that the snapshot that the receiver has of a dataset is older than the last snapshot that
+/// is sent.
 fn check_earlier(dataset: &str, from: Option<&Snap>, how: &Gathering, to_txg: u64) -> Result<(), Failure> {
     let Some(from) = from.filter(|from| from.txg >= to_txg) else { return Ok(()) };
     let to = how.tosnap.as_deref().unwrap_or_default();

@@ -38,8 +38,8 @@ impl Held {
         *self.cache_file.lock() = file;
     }
 
-    /// Says that a leaf is about to be taken out of use, if the others can do without it: what is acknowledged then is
-    /// not there.
+    /// Records that a leaf is about to be taken out of use, if the other leaves can do without it.
+    /// Writes that are acknowledged after that may be missing on the leaf.
     pub fn begin_leaving(&self, leaf: Guid) {
         let vdevs = self.pool.vdevs();
         if vdevs.leaf(leaf).is_ok_and(|leaf| vdevs.can_do_without(&leaf)) {
@@ -47,7 +47,7 @@ impl Held {
         }
     }
 
-    /// Says that the leaf is out of use, or stays.
+    /// Records that the leaf is out of use, or stays in use.
     pub fn end_leaving(&self, leaf: Guid) {
         self.leaving.lock().remove(&leaf);
     }

@@ -51,7 +51,7 @@ impl Holder {
         if !call.no_mount
             && let Err(failure) = self.mount_automatic(&held).await
         {
-            // The pool is imported: what that cost is reported whatever became of the mounts.
+            // The pool is imported, so the cost of a rewind is reported even if mounts have failed.
             let name = held.pool.name();
             return Err(match rewound {
                 Some(rewound) => failure.telling(rewind_lines(&name, rewound, false)),
@@ -170,14 +170,14 @@ impl Holder {
     }
 }
 
-/// A device that has another history than the pool.
+/// Describes a device that has another history than the pool.
 fn history_line(device: &OtherCopy) -> String {
     let OtherCopy { path, txg, kept, kept_txg, .. } = device;
     let (path, kept) = (path.display(), kept.display());
     format!("{path} (transaction group {txg}) and {kept} ({kept_txg}) were written apart from each other")
 }
 
-/// A device that is not used, because another is a newer copy of the same one.
+/// Describes a device that is not used, because another device is a newer copy of the same leaf.
 fn copy_line(device: &OtherCopy) -> String {
     let OtherCopy { path, txg, kept, kept_txg, .. } = device;
     let (path, kept) = (path.display(), kept.display());
@@ -199,8 +199,8 @@ fn unsupported_lines(features: &[String], readable: bool) -> Vec<String> {
     lines
 }
 
-/// What it cost to go back to an older state, or would cost, in OpenZFS's words: the moments are those of the state that
-/// was taken, and of the newest.
+/// Describes, in OpenZFS's words, what returning to an older state has cost or would cost. The two
+/// times are those of the chosen state and of the newest state.
 #[must_use]
 pub fn rewind_lines(name: &str, (then, newest): (u64, u64), dry_run: bool) -> Vec<String> {
     let (head, lost) = match dry_run {

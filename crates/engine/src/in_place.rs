@@ -1,7 +1,7 @@
-//! Data sets that are exchanged beneath their mount: what is open there goes on.
+//! Exchanges the contents of mounted datasets. Open files stay open.
 //!
 //! ```text
-//!  suspended: requests wait ─► exchanged, or not ─► opened again ─► resumed with what is there now
+//!  suspended: requests wait ─► exchanged, or not ─► opened again ─► resumed with these contents
 //!                                                        │ cannot be opened
 //!                                                        └─► unmounted by force
 //! ```
@@ -12,12 +12,13 @@ use crate::{Held, Holder, refusal};
 use control::Failure;
 use std::sync::Arc;
 
-/// Values of properties on which a session depends from its beginning on.
+/// The values of properties that are fixed for a session when it begins.
 #[derive(PartialEq, Eq)]
 pub struct SessionTerms([Option<Value>; 3]);
 
 impl Holder {
-    /// Has requests to what is mounted of a data set wait; `None` where nothing is, or it has to be unmounted.
+    /// Suspends the requests to a mounted dataset. Returns `None` if the dataset is not mounted, or
+    /// must be unmounted for the exchange.
     pub(super) async fn suspend(&self, dataset: &str) -> Result<Option<Box<dyn Suspended>>, Failure> {
         match self.mounts.entries().iter().find(|entry| entry.is_of(dataset)) {
             Some(entry) => entry.suspend().await,
@@ -25,7 +26,7 @@ impl Holder {
         }
     }
 
-    /// What of the properties of a mounted data set its session depends on, from its beginning on.
+    /// Returns the properties of a mounted dataset that are fixed for its session.
     pub(super) async fn session_terms(&self, held: &Held, dataset: &str) -> Option<SessionTerms> {
         self.mounts.place_of(dataset)?;
         let info = self.dataset_info(held, dataset).await.ok()?;
@@ -33,7 +34,8 @@ impl Holder {
         Some(SessionTerms([of("mountpoint"), of("canmount"), of("acltype")]))
     }
 
-    /// After a stream brought properties: what is mounted of the data set allows what they say, and is where they say.
+    /// After a stream has brought properties: applies them to the mount of the dataset, and
+    /// remounts the dataset if they change its place.
     pub(super) async fn follow_terms(
         &self,
         held: &Held,
@@ -49,7 +51,8 @@ impl Holder {
         self.show_ctldir_below(held, dataset).await
     }
 
-    /// Has them go on with what the data set has now, which is what it had before when the exchange was refused.
+    /// Resumes the requests with the present contents of the dataset. These are the former contents
+    /// if the exchange was refused.
     pub(super) async fn resume(
         &self,
         held: &Held,

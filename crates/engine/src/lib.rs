@@ -170,7 +170,7 @@ struct Holder {
     pools: RwLock<BTreeMap<String, Arc<Held>>>,
     /// Pools of the cache file that were not opened again.
     absent: Mutex<Vec<Absent>>,
-    /// Pools of the cache file that are yet to be opened again.
+    /// Pools of the cache file that are still to be opened.
     waiting: Mutex<Vec<CachedPool>>,
     /// Cache files of users that have pools of ours.
     cache_files: Mutex<BTreeSet<PathBuf>>,

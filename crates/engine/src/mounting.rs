@@ -50,7 +50,8 @@ impl Holder {
         }
     }
 
-    /// Mounts one data set along with others, if its pool is open and its properties ask for that; with these options.
+    /// Mounts one dataset of `mount -a` with these options, if its pool is open and its properties
+    /// ask for the mount.
     pub(super) async fn mount_one_of_all(&self, dataset: &str, call: &Mount) -> Result<(), Failure> {
         let asked = Asked::read(call, false)?;
         match self.pool_of(dataset) {
@@ -61,8 +62,8 @@ impl Holder {
         }
     }
 
-    /// What of a pool is to be mounted by itself and is not, with its mount point; the first failure to find that out beside
-    /// it.
+    /// Lists the datasets of a pool that are to be mounted automatically and are not mounted, with
+    /// their mount points; and returns the first failure of the listing.
     pub(super) async fn due_mounts(
         &self,
         pool: &str,
@@ -81,7 +82,8 @@ impl Holder {
         }
     }
 
-    /// Unmounts a dataset, by its name or by where it is mounted, and what inherits its mount point: all or none.
+    /// Unmounts a dataset, given by its name or its mount point, and the datasets that inherit its
+    /// mount point: all or none.
     pub(super) async fn unmount(&self, target: &str, force: bool) -> Result<(), Failure> {
         let Some(entry) = self.mounts.entry_of(target) else {
             let reason =
@@ -99,8 +101,8 @@ impl Holder {
         self.take(&those, force).await.map(drop)
     }
 
-    /// Mounts every file system of a pool that is to be mounted by itself, in order of mount points.
-    /// The first that fails is told; others are still mounted.
+    /// Mounts every file system of a pool that is to be mounted automatically, in the order of
+    /// mount points. Returns the first failure; the others are still mounted.
     pub(super) async fn mount_automatic(&self, held: &Held) -> Result<(), Failure> {
         self.mount_each(held, &held.pool.name(), Asked::along()).await
     }
@@ -120,14 +122,16 @@ impl Holder {
         outcome
     }
 
-    /// Replays logs side by side, before what they are of is mounted one by one. A log that fails is told of by its mount.
+    /// Replays logs in parallel before their datasets are mounted one by one. The mount of a
+    /// dataset reports the failure of its log.
     async fn replay_before(&self, held: &Held) {
         if let Err(error) = held.pool.replay_logs().await {
             tracing::warn!(%error, "a log was not replayed");
         }
     }
 
-    /// What is to be mounted of a dataset and all below it, with its mount point; and the first failure to find that out.
+    /// Lists a dataset and the datasets below it that are to be mounted, with their mount points;
+    /// and returns the first failure of the listing.
     async fn due_below(
         &self,
         held: &Held,
@@ -157,20 +161,22 @@ impl Holder {
         self.mount_one(held, dataset, Asked::along()).await
     }
 
-    /// Where what was mounted a moment ago is to be mounted now; `None` where its properties forbid that.
+    /// Returns the place where a dataset that was unmounted a moment ago is to be mounted now.
+    /// `None` if its properties forbid a mount.
     pub(super) fn place_again(&self, info: &DatasetInfo) -> Option<String> {
         place(info, Asked { by_name: true, force: true, ..Asked::along() }).ok().flatten()
     }
 
-    /// Mounts what was taken at its place, with the options of its mount.
+    /// Mounts a dataset that was taken away at its former place, with the options of its former
+    /// mount.
     pub(super) async fn show_again(&self, held: &Held, taken: &TakenMount) -> Result<(), Failure> {
         let info = self.dataset_info(held, &taken.dataset).await?;
         let asked = Asked { by_name: true, given: taken.given, overlay: true, force: true };
         self.show(held, &info, &taken.mountpoint, asked).await
     }
 
-    /// Of a data set and all below it, names of those that follow its mount point and are to be mounted by themselves, and
-    /// are not.
+    /// Lists a dataset and the datasets below it that inherit its mount point, are to be mounted
+    /// automatically, and are not mounted.
     pub(super) async fn due_at_place_of(&self, held: &Held, root: &str) -> Result<Vec<String>, Failure> {
         let Some(place) = self.mountpoint(held, root).await? else { return Ok(Vec::new()) };
         let (due, found) = self.due_below(held, root, Asked::along()).await;
@@ -277,8 +283,8 @@ fn place(info: &DatasetInfo, asked: Asked) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Whether there are files to be mounted: a volume has none, nor has a file system before its first stream was received
-/// to the end.
+/// True if the dataset has files to mount. A volume has none, and neither has a file system before
+/// its first stream is completely received.
 fn has_files(info: &DatasetInfo) -> bool {
     let is_whole = info.props.get(VERSION).is_none_or(|version| version.value != Value::Absent);
     info.kind == DatasetKind::Filesystem && is_whole

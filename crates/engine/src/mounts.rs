@@ -4,11 +4,13 @@
 //! device does: who only looks does not wait. (test: `a_slow_unmount_stops_nobody_from_looking`)
 //!
 //! Invariants
-//! - A data set has one front session at any time, whatever its name was when the session began: two sessions
-//!   would have two caches, and each would write over what went through the other. This is asserted.
+//! - A dataset has at most one front session at any time, whatever its name was when the session
+//!   began. Two sessions would have two caches, and each would overwrite the changes of the other.
+//!   This is asserted.
 //!   (test: `a_data_set_that_is_renamed_in_place_keeps_its_one_mount`)
-//! - No entry is mounted at a place above the place of an entry before it, unless its parent was mounted by
-//!   somebody else. (test: `a_parent_is_never_mounted_over_its_child`)
+//! - No entry is mounted above the mount point of an earlier entry, unless its parent was mounted
+//!   by another program.
+//!   (test: `a_parent_is_never_mounted_over_its_child`)
 
 use crate::front::{
     Front, LetGo, MountFlags, MountOptions, Mounted, Shown, Snapdir, Suspended, SyncingThread,
@@ -30,9 +32,9 @@ pub struct MountTable {
 
 /// A file system that is mounted.
 pub struct Entry {
-    /// Its name, which a rename changes.
+    /// The name of the dataset, which a rename changes.
     dataset: Mutex<String>,
-    /// Its objset in its pool, which no rename changes.
+    /// The objset of the dataset in its pool, which no rename changes.
     objset: ObjsetId,
     /// Where.
     pub mountpoint: String,
@@ -102,7 +104,7 @@ impl MountTable {
     }
 
     /// # Panics
-    /// When a session of the data set is known under another name.
+    /// When the dataset has a session under another name.
     fn assert_one_session(&self, dataset: &str, objset: ObjsetId) {
         let pool = names::pool_of(dataset);
         for entry in self.all().iter().filter(|entry| entry.objset == objset) {
@@ -111,7 +113,7 @@ impl MountTable {
         }
     }
 
-    /// Gives the sessions of a data set, and of those below it, the names that these have now.
+    /// Gives the sessions of a renamed dataset, and of those below it, their new names.
     pub fn rename_below(&self, old: &str, new: &str) {
         for entry in self.all() {
             let mut dataset = entry.dataset.lock();
@@ -204,19 +206,19 @@ impl MountTable {
         Ok(())
     }
 
-    /// What is mounted by this name, or at this place.
+    /// Returns the entry of the dataset with this name, or at this mount point.
     pub fn entry_of(&self, target: &str) -> Option<Arc<Entry>> {
         self.all().into_iter().rev().find(|entry| entry.is_called(target))
     }
 }
 
 impl Entry {
-    /// The name of its data set now.
+    /// Returns the present name of the dataset.
     pub fn dataset(&self) -> String {
         self.dataset.lock().clone()
     }
 
-    /// Whether it is a session of this data set.
+    /// True if this is a session of the given dataset.
     pub fn is_of(&self, dataset: &str) -> bool {
         *self.dataset.lock() == dataset
     }
@@ -225,7 +227,7 @@ impl Entry {
         self.is_of(target) || self.mountpoint == target
     }
 
-    /// Has requests wait; `None` where it has to be unmounted for an exchange.
+    /// Suspends the requests. Returns `None` if the dataset must be unmounted for an exchange.
     pub async fn suspend(&self) -> Result<Option<Box<dyn Suspended>>, Failure> {
         self.mounted.suspend().await.map_err(|e| refusal::mount("suspend", &self.mountpoint, &e))
     }

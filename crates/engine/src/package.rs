@@ -67,9 +67,10 @@ pub struct Member {
     pub snap_props: Vec<(String, NvList)>,
     /// Who holds them since when, where that is told.
     pub snap_holds: Option<Vec<(String, NvList)>>,
-    /// Full name of the snapshot that it is a clone of, where it was looked at here. The list has the guid only.
+    /// The full name of its origin, if this package was gathered here. The list has only the guid.
     pub origin_name: Option<String>,
-    /// No stream of it follows. The list does not say so: a receiver takes what is not in the list for destroyed.
+    /// True if no stream of it follows. The list includes it all the same, because a receiver
+    /// treats datasets that are not in the list as destroyed.
     pub is_left_out: bool,
 }
 
@@ -120,7 +121,7 @@ impl Package {
 }
 
 impl Member {
-    /// What follows the `@` in the name of its snapshot of this guid.
+    /// Returns the part after the `@` in the name of its snapshot with this guid.
     pub fn name_of(&self, guid: u64) -> Option<&str> {
         self.snaps.iter().find(|(_, snap)| *snap == guid).map(|(name, _)| name.as_str())
     }

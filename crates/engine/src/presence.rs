@@ -51,7 +51,8 @@ impl Holder {
     }
 }
 
-/// A device that was written elsewhere is not brought up to date: what to do with it is the administrator's choice.
+/// Reports that a device which was written elsewhere is not resilvered. The administrator must
+/// decide what to do with it.
 fn refuse_return(verb: &str, device: &str, error: &PoolError) -> Failure {
     let failure = refuse(verb, device, &refusal::reason(error));
     match error {

@@ -1,11 +1,15 @@
-//! A property that changes, and what is mounted with it: whole or not at all.
+//! Changes a property together with the mounts that depend on it: completely or not at all.
 //!
 //! ```text
-//!  canmount, mountpoint, acltype: mounts taken ─► property ─► mounted again      readonly, exec, atime, …: property ─► remounted
-//!                                       │ fails       │ fails                                                 │ fails
-//!                                       └─ put back ◄─┴─ as it was                              as it was ◄───┘
+//!  canmount, mountpoint, acltype:   unmounted ─► property ─► mounted again
+//!                                      │ fails      │ fails
+//!                                      └─ put back ◄┴─ restored
+//!  readonly, exec, atime, …:        property ─► remounted
+//!                                                  │ fails
+//!                                      restored ◄──┘
 //! ```
-//! What a property was is read before it changes, so that whoever is refused later can have it back.
+//! The earlier value of a property is read before the change, so that it can be restored if a later
+//! step is refused.
 //! (test: `what_is_refused_has_changed_nothing`)
 
 use crate::datasets::cannot_open;
@@ -15,28 +19,29 @@ use control::Failure;
 use dsl::PropValue;
 use pool::Inherit;
 
-/// Properties that decide where, whether and how a session begins: what is mounted has to be mounted again.
+/// Properties that are fixed for a session when it begins. To change them, the datasets are mounted
+/// again.
 const MOUNTED_AGAIN: [&str; 3] = ["canmount", "mountpoint", "acltype"];
-/// Of these, those that `zfs set -u` changes without moving a mount.
+/// Those of them that `zfs set -u` changes without moving a mount.
 const PLACING: [&str; 2] = ["canmount", "mountpoint"];
 
-/// A change of one property, and how to take that back.
+/// A change of one property. The change that undoes it has the same type.
 pub struct PropChange {
-    /// The data set that was named.
+    /// The dataset that the command named.
     dataset: String,
     property: String,
     to: NewValue,
 }
 
-/// What a property becomes.
+/// The new value of a property.
 enum NewValue {
     Set(PropValue),
     Inherit(Inherit),
-    /// On each of these data sets what it was.
+    /// The earlier values on each of these datasets.
     Earlier(Vec<(String, Earlier)>),
 }
 
-/// What a property was on one data set.
+/// The earlier value of a property on one dataset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Earlier {
     Local(PropValue),
@@ -45,12 +50,12 @@ enum Earlier {
 }
 
 impl PropChange {
-    /// Sets it.
+    /// A change that sets the property.
     pub fn set(dataset: &str, property: String, value: PropValue) -> Self {
         Self { dataset: dataset.to_owned(), property, to: NewValue::Set(value) }
     }
 
-    /// Takes it back.
+    /// A change that makes the property inherited.
     pub fn inherit(dataset: &str, property: &str, how: Inherit) -> Self {
         Self { dataset: dataset.to_owned(), property: property.to_owned(), to: NewValue::Inherit(how) }
     }
@@ -63,7 +68,8 @@ pub fn is_plain(property: &str) -> bool {
 }
 
 impl Holder {
-    /// Sets properties of which each [`is_plain`], all or none of them. Returns what takes them back.
+    /// Sets properties that are all [`is_plain`]: all or none of them. Returns the changes that
+    /// undo this.
     pub(super) async fn set_plain(
         &self,
         held: &Held,
@@ -81,7 +87,8 @@ impl Holder {
         Ok(backs)
     }
 
-    /// Changes a property, and has what is mounted follow; `stay`: but for where it is mounted. Returns what takes that back.
+    /// Changes a property, and the mounts that depend on it. With `stay`, no mount moves. Returns
+    /// the change that undoes this.
     pub(super) async fn change_prop(
         &self,
         held: &Held,
@@ -107,7 +114,7 @@ impl Holder {
         Ok(back)
     }
 
-    /// Changes a property on which sessions depend: what is mounted is taken away and mounted again.
+    /// Changes a property that is fixed for sessions: unmounts the datasets and mounts them again.
     async fn change_and_mount_again(
         &self,
         held: &Held,
@@ -123,7 +130,7 @@ impl Holder {
         if let Err(failure) = self.store(held, change).await {
             return Err(self.put_back_after(&taken, failure).await);
         }
-        // A mount point that is set is also one for what was not mounted before.
+        // With a new mount point, datasets that were not mounted before may be mounted too.
         let others = match property {
             "mountpoint" => self.due_at_place_of(held, root).await,
             _ => Ok(Vec::new()),
@@ -140,7 +147,7 @@ impl Holder {
         Err(self.put_back_after(&taken, failure).await)
     }
 
-    /// After a failure, which is returned: takes changes back, the last one first.
+    /// Undoes changes after a failure, last change first. Returns the failure.
     pub(super) async fn undo_props(
         &self,
         held: &Held,
@@ -156,7 +163,7 @@ impl Holder {
         failure
     }
 
-    /// What takes a change back.
+    /// Returns the change that undoes a change.
     async fn way_back(&self, held: &Held, change: &PropChange) -> Result<PropChange, Failure> {
         let (dataset, property) = (change.dataset.clone(), change.property.clone());
         let names = match &change.to {
@@ -183,7 +190,7 @@ impl Holder {
         })
     }
 
-    /// Whether a change is one for what is mounted: setting what is set already is none.
+    /// True if a change affects mounts. A set of the present value does not.
     async fn has_another_effect(&self, held: &Held, change: &PropChange) -> Result<bool, Failure> {
         let NewValue::Set(value) = &change.to else { return Ok(true) };
         Ok(self.is_now(held, &change.dataset, &change.property).await? != Earlier::Local(value.clone()))
@@ -219,15 +226,15 @@ impl Holder {
         }
     }
 
-    /// What has to be done on mounts before a property changes.
+    /// Prepares the mounts for a change of a property.
     async fn precede(&self, change: &PropChange) {
         if change.property == "readonly" {
-            // Later it could be refused.
+            // After the change, these writes could be refused.
             self.mounts.write_back_below(&change.dataset).await;
         }
     }
 
-    /// What is mounted follows a property that has changed.
+    /// Applies a changed property to the mounts.
     async fn follow(&self, held: &Held, change: &PropChange) -> Result<(), Failure> {
         match change.property.as_str() {
             "snapdir" => self.show_ctldir_below(held, &change.dataset).await,

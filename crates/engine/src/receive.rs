@@ -32,9 +32,10 @@ use words::{bad_list, is_resumed, no_stream, prefix, refused};
 /// Set by `-o`, it is no property, but the snapshot that the new dataset is to be a clone of.
 const ORIGIN: &str = "origin";
 
-/// What came of a stream whose command died is kept within a sync or two: so long another one waits for that.
+/// If the command of a stream has died, its received part is kept within a sync or two. A stream
+/// that continues it waits up to this long.
 const KEEPING_MAX: Duration = Duration::from_secs(10);
-/// How often it is looked at.
+/// How often the wait checks for that.
 const KEEPING_LOOK: Duration = Duration::from_millis(20);
 
 type Reader = stream::Reader<ByteSource>;
@@ -46,19 +47,19 @@ struct Whole {
     /// Full name of the topmost dataset at the sender's.
     sendfs: Option<String>,
     has_holds: bool,
-    /// Guids of the snapshots of which streams came.
+    /// The guids of the snapshots whose streams were received.
     came: BTreeSet<u64>,
 }
 
 impl Whole {
-    /// What a tree here is to follow: a package of one.
+    /// Returns the package that the local tree is aligned with. A single stream has none.
     fn followed(&self) -> Option<Followed<'_>> {
         let package = self.package.as_ref().filter(|package| package.recursive)?;
         Some(Followed { package, sendfs: self.sendfs.as_deref()?, came: &self.came })
     }
 }
 
-/// When a tree is made to follow a package.
+/// When a tree is aligned with a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
     Before,
@@ -99,7 +100,8 @@ impl Holder {
         Ok(received)
     }
 
-    /// Has what is there follow a package. Before the streams of a full one nothing is known of what is there.
+    /// Aligns the local tree with a package. Before the streams of a full package, the local
+    /// datasets are unknown.
     async fn align_with(
         &self,
         held: &Held,
@@ -167,7 +169,8 @@ impl Holder {
                 self.make_room(held, call, &followed, (head, sent_head, begin.fromguid.get())).await?;
             }
         }
-        // A package may be received again, as far as it came. By itself a stream of something new wants its place empty.
+        // A package may be received again where it was received before. A single stream of
+        // something new needs an unused name.
         let is_known = (whole.followed().is_some() || !is_new)
             && !call.heal
             && self.has_snapshot(held, names::head_of(&snapshot), begin.toguid.get()).await?;
@@ -180,7 +183,7 @@ impl Holder {
         } else {
             self.check_receiver(call, &begin, &snapshot).await?;
             let head = names::head_of(&snapshot);
-            // A clone's stream continues what took over its origin.
+            // The stream of a clone continues a dataset that has taken over the clone's origin.
             let continues = whole.followed().is_some()
                 && begin.fromguid.get() != 0
                 && self.has_snapshot(held, head, begin.fromguid.get()).await?;
@@ -243,8 +246,8 @@ impl Holder {
         }
     }
 
-    /// The name that a new dataset gets that belongs below a dataset of another name here: that one is known by its
-    /// snapshots, and moves later, with what is below it.
+    /// Returns the name of a new dataset whose parent has another name here. The parent is found by
+    /// its snapshots, and is later moved together with the new dataset.
     async fn below_its_parent(
         &self,
         held: &Held,
@@ -331,7 +334,7 @@ impl Holder {
         })
     }
 
-    /// A clone is to be made where something is, which not even force takes for one.
+    /// Returns the error for a clone whose name is taken by a dataset that not even force replaces.
     async fn exists(&self, held: &Held, call: &DatasetReceive, begin: &DrrBegin, snapshot: &str) -> Failure {
         let eg = self.a_snapshot_of(held, names::head_of(snapshot)).await;
         let refusal = match (call.force, eg.is_empty()) {
@@ -339,7 +342,7 @@ impl Holder {
             (true, false) => ReceiveRefusal::HasSnapshots,
             (true, true) => ReceiveRefusal::IsClone,
         };
-        // It is told of as what it is: a stream of something new.
+        // The error names the stream a full stream, because it would create a new dataset.
         refused(snapshot, &DrrBegin { fromguid: 0.into(), ..*begin }, &eg, &refusal.into())
     }
 
@@ -379,8 +382,8 @@ impl Holder {
         self.create_parents(held, parent, call.maker.as_ref().map(u32::from)).await
     }
 
-    /// Receives a stream. One that goes on waits until what came before is kept: the command that brought it may only just have
-    /// died.
+    /// Receives a stream. A stream that continues an interrupted one waits until the received part
+    /// is kept, because the command of the earlier stream may have died only a moment ago.
     async fn received_once_left(
         &self,
         held: &Held,
@@ -459,7 +462,7 @@ impl Holder {
         }
         let mut warnings = self.take_over(held, &snapshot, head, carried).await;
         self.put_back_what_is_there(held, &taken).await?;
-        // It was received, wherever it is mounted.
+        // The stream was received, whether or not the dataset can be mounted.
         if let Err(failure) = self.follow_terms(held, head, before).await {
             warnings.extend(failure.stderr);
         }
@@ -532,7 +535,7 @@ fn no_target(head: &str) -> Failure {
     Failure::new(FailureKind::NoSuchPool, line)
 }
 
-/// Whether a stream makes a dataset that is not there.
+/// True if a stream creates a new dataset.
 fn wants_new(call: &DatasetReceive, begin: &DrrBegin) -> bool {
     let is_clone = begin.flags.get() & begin_flags::CLONE != 0;
     let has_origin = call.props.iter().any(|(name, _)| name == ORIGIN);

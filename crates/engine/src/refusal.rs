@@ -252,7 +252,7 @@ pub fn mount(verb: &str, what: &str, error: &MountError) -> Failure {
     Failure::cannot(kind, verb, what, &reason)
 }
 
-/// What is mounted cannot follow a property, which is taken back.
+/// A mount cannot follow a property, and the property is restored.
 pub fn remount(dataset: &str, error: &MountError) -> Failure {
     let reason = match error {
         MountError::Refused { source, .. } => source.to_string(),

@@ -39,7 +39,7 @@ impl Holder {
         Ok(())
     }
 
-    /// After a rename whose mounts failed: the old name, and the old mounts.
+    /// After a rename whose mounts failed: restores the old name and the old mounts.
     async fn rename_back(
         &self,
         held: &Held,

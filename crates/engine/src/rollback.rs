@@ -41,8 +41,8 @@ impl Holder {
         Ok(())
     }
 
-    /// A file system's mount, and what of its pool is mounted in directories of it and would keep it from being
-    /// unmounted; in order of mounting.
+    /// Returns the mount of a file system, and the mounts of its pool in directories of it, which
+    /// would prevent an unmount; in the order of mounting.
     pub(super) fn mounted_under(&self, head: &str) -> Vec<Arc<Entry>> {
         self.with_what_is_inside(head, |entry| entry.is_of(head))
     }

@@ -27,7 +27,7 @@ impl Holder {
         let (objset, order) = self.saved(held, &call.snapshot).await?;
         let sent = stream::send(&objset, &order, &mut *sink).await;
         let sent = sent.map_err(|error| cannot_send(&call.snapshot, &error))?;
-        // What is kept has something beside its beginning.
+        // A kept part has at least one record after its BEGIN record.
         if sent.records_in_all() < 2 {
             return Err(refuse(FailureKind::Invalid, &call.snapshot, "nothing of it was received"));
         }

@@ -4,8 +4,8 @@
 //!  call ─► plan: which snapshot, told by the difference to which ─► stream::send, one after the other ─► sink
 //!     └──► gather: a package's list, and its datasets' streams ──┘
 //! ```
-//! A snapshot that is sent is open as long as that takes, and so cannot be destroyed meanwhile. A name that has become another
-//! snapshot's since the plan was made ends the send.
+//! A snapshot stays open while it is sent, and so cannot be destroyed. If a name belongs to another
+//! snapshot than when the plan was made, the send ends with an error.
 
 use crate::gather::Gathering;
 use crate::lineage::{Lineage, Snapshot};
@@ -32,18 +32,18 @@ pub struct Part {
     pub snapshot: String,
     /// Its full name in the stream.
     pub sent_as: String,
-    /// Its guid, where the plan says so.
+    /// Its guid, if the plan has it.
     pub guid: Option<u64>,
     /// The snapshot or bookmark that the receiver has by then.
     pub from: Option<String>,
-    /// The guid of that, where the plan says so.
+    /// The guid of `from`, if the plan has it.
     pub from_guid: Option<u64>,
-    /// The receiver has that of another dataset, and makes a clone of it.
+    /// True if the receiver has `from` in another dataset and creates a clone of it.
     pub is_of_clone: bool,
 }
 
 impl Part {
-    /// A snapshot under its own name.
+    /// A snapshot that is sent under its own name.
     fn of(snapshot: &str, from: Option<&str>) -> Self {
         let is_of_clone = from.is_some_and(|from| names::head_of(from) != names::head_of(snapshot));
         Self {
@@ -65,13 +65,13 @@ impl From<PackageStream> for Part {
     }
 }
 
-/// All that a call sends.
+/// Everything that a call sends.
 #[derive(Default)]
-struct Plan {
-    /// What comes before the streams, where something does.
+struct SendPlan {
+    /// The package list that precedes the streams, if any.
     package: Option<Package>,
     parts: Vec<Part>,
-    /// Datasets that have not the snapshot.
+    /// Datasets that do not have the snapshot.
     skipped: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ impl Holder {
         let plan = self.planned(&held, call).await?;
         let list = plan.package.as_ref().map(Package::list);
         let parts = plan.parts;
-        // Between two of several snapshots nobody destroys those that come yet.
+        // Snapshots that are still to be sent are not destroyed while an earlier snapshot is sent.
         let _pins = match call.all || call.replicate {
             true => Some(self.pinned(&held, &parts).await?),
             false => None,
@@ -176,7 +176,7 @@ impl Holder {
         Ok(self.planned(&held, call).await?.skipped)
     }
 
-    async fn planned(&self, held: &Held, call: &DatasetSend) -> Result<Plan, Failure> {
+    async fn planned(&self, held: &Held, call: &DatasetSend) -> Result<SendPlan, Failure> {
         let mut plan = self.package(held, call).await?;
         plan.parts = match &plan.package {
             Some(package) if call.replicate => {
@@ -190,11 +190,11 @@ impl Holder {
         Ok(plan)
     }
 
-    /// A plan without the streams.
-    async fn package(&self, held: &Held, call: &DatasetSend) -> Result<Plan, Failure> {
+    /// Returns a plan for a package, without its streams.
+    async fn package(&self, held: &Held, call: &DatasetSend) -> Result<SendPlan, Failure> {
         let has_list = call.replicate || call.props || call.holds || call.backup && !call.all;
         let Some((head, to)) = call.snapshot.split_once('@').filter(|_| has_list) else {
-            return Ok(Plan::default());
+            return Ok(SendPlan::default());
         };
         self.dataset(held, &call.snapshot).await?;
         // Of a single stream it is not said here what it starts from: that may be another dataset's.
@@ -222,7 +222,7 @@ impl Holder {
             raw: call.raw,
             members: gathered.members,
         };
-        Ok(Plan { package: Some(package), skipped: gathered.skipped, parts: Vec::new() })
+        Ok(SendPlan { package: Some(package), skipped: gathered.skipped, parts: Vec::new() })
     }
 
     /// What a receiver has of all datasets, by what follows the `@`; none where that is what the first is a clone of.
@@ -266,7 +266,8 @@ impl Holder {
         pinned.map_err(|error| refusal::pool("open", names.first().map_or("", String::as_str), &error))
     }
 
-    /// What is sent, and how. The snapshot is open before it is asked what it is.
+    /// Opens a snapshot and returns what is sent and how. The snapshot is opened before its
+    /// properties are read.
     async fn opened(
         &self,
         held: &Held,

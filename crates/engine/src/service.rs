@@ -70,8 +70,8 @@ impl Engine {
         .await
     }
 
-    /// Mounts all that is to be mounted by itself, in order of mount points, whichever pools that is of. The first that
-    /// fails is told; others are still mounted.
+    /// Mounts all datasets of all pools that are to be mounted automatically, in the order of mount
+    /// points. Returns the first failure; the others are still mounted.
     async fn mount_all(&self, call: Mount) -> Done {
         let (mut due, mut outcome) = (Vec::new(), Ok(()));
         for held in self.0.all() {

@@ -42,7 +42,8 @@ impl Holder {
         held.pool.snapshot(names, props).await.map_err(|e| refusal::create_snapshots(&e))
     }
 
-    /// Snapshots to be made, and those of the same name of all datasets below that were not received in part only.
+    /// Returns the snapshots to create: the named ones, and those of the same name of all datasets
+    /// below, except partially received datasets.
     async fn with_those_below(&self, held: &Held, names: &[String]) -> Result<Vec<String>, Failure> {
         let mut all = Vec::new();
         for name in names {

@@ -1,14 +1,15 @@
-//! Mounts that are taken away while something below them changes, and come back.
+//! Unmounts datasets while something below them changes, and mounts them again.
 //!
 //! ```text
-//!  mounted ─ take: the last mounted first ─► taken ─ the change ─► mounted where the properties want them now
+//!  mounted ─ take: the last mounted first ─► taken ─ the change ─► mounted at their present places
 //!     ▲          │ one is in use               │ fails                │ one cannot be mounted
 //!     └──────────┴────────── put back ─────────┴───── undone ─────────┘
 //! ```
 //! Invariants
 //! - A change that fails leaves the same mounts at the same places, with the same options.
 //!   (test: `what_is_refused_has_changed_nothing`)
-//! - Nothing is mounted over what is mounted below its place. (test: `a_parent_is_never_mounted_over_its_child`)
+//! - No dataset is mounted over mounts below its mount point.
+//!   (test: `a_parent_is_never_mounted_over_its_child`)
 
 use crate::mount_options::Given;
 use crate::mounts::Entry;
@@ -21,15 +22,16 @@ use std::sync::Arc;
 /// A mount that was taken away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenMount {
-    /// The data set.
+    /// The name of the dataset.
     pub dataset: String,
-    /// Where it was mounted.
+    /// Its former mount point.
     pub mountpoint: String,
-    /// The options of that mount.
+    /// The options of the former mount.
     pub given: Given,
 }
 
-/// Mounts that were taken away to let another be mounted above them, and the turns of their pools.
+/// Mounts that were taken away so that another dataset can be mounted above them, and the turns of
+/// their pools.
 pub struct Lifted {
     /// The mounts.
     pub taken: Vec<TakenMount>,
@@ -41,7 +43,7 @@ impl TakenMount {
         Self { dataset: entry.dataset(), mountpoint: entry.mountpoint.clone(), given: entry.given }
     }
 
-    /// The same after `old` was renamed to `new`.
+    /// Returns this mount with its name after `old` was renamed to `new`.
     pub fn renamed(&self, old: &str, new: &str) -> Self {
         let is_below = names::is_within(&self.dataset, old);
         let dataset =
@@ -51,7 +53,7 @@ impl TakenMount {
 }
 
 impl Holder {
-    /// Unmounts all of these, or none of them.
+    /// Unmounts all of these entries, or none of them.
     pub(super) async fn take(&self, those: &[Arc<Entry>], force: bool) -> Result<Vec<TakenMount>, Failure> {
         let mut taken: Vec<TakenMount> = Vec::new();
         for entry in those.iter().rev() {
@@ -64,7 +66,8 @@ impl Holder {
         Ok(taken)
     }
 
-    /// Mounts what was taken where it was, with the options of that mount; the first failure is returned.
+    /// Mounts the datasets at their former places, with the options of their former mounts. Returns
+    /// the first failure.
     pub(super) async fn put_back(&self, taken: &[TakenMount]) -> Result<(), Failure> {
         let mut outcome = Ok(());
         for one in taken {
@@ -77,7 +80,7 @@ impl Holder {
         outcome
     }
 
-    /// The same of what is still there.
+    /// As [`Self::put_back`], for the datasets that still exist.
     pub(super) async fn put_back_what_is_there(
         &self,
         held: &Held,
@@ -92,7 +95,8 @@ impl Holder {
         self.put_back(&there).await
     }
 
-    /// The same after a failure, which is returned; what cannot be mounted again is added to its words.
+    /// As [`Self::put_back`], after a failure. Returns that failure, together with the failures of
+    /// the mounts.
     pub(super) async fn put_back_after(&self, taken: &[TakenMount], failure: Failure) -> Failure {
         match self.put_back(taken).await {
             Ok(()) => failure,
@@ -100,8 +104,8 @@ impl Holder {
         }
     }
 
-    /// Mounts what was taken where its properties want it now, and `others` along with it. When one cannot be mounted,
-    /// none of them is.
+    /// Mounts the datasets where their properties place them now, and `others` along with them. If
+    /// one cannot be mounted, none is.
     pub(super) async fn mount_taken(
         &self,
         held: &Held,
@@ -109,7 +113,8 @@ impl Holder {
         others: Vec<String>,
     ) -> Result<(), Failure> {
         let mut coming: Vec<(PathBuf, TakenMount)> = Vec::new();
-        // What was taken is due as well, and comes back once, with the options of its mount.
+        // The datasets that were taken away are due too. They are mounted only once, with the
+        // options of their former mounts.
         let is_taken = |dataset: &String| taken.iter().any(|one| one.dataset == *dataset);
         let others = others.into_iter().filter(|dataset| !is_taken(dataset));
         let given_others = others.map(|dataset| (dataset, Given::default()));
@@ -138,8 +143,9 @@ impl Holder {
         mounted.and(self.put_back(&lifted.taken).await)
     }
 
-    /// Takes away what is mounted below a place and would be hidden by a mount there: what is of other pools only when
-    /// nobody else changes these now, and nobody does before what this returns is dropped.
+    /// Takes away the mounts below a place that a mount there would hide. Mounts of another pool
+    /// are taken away only if no other command has the turn of that pool. The result holds that
+    /// turn.
     pub(super) async fn lift(&self, dataset: &str, mountpoint: &str) -> Result<Lifted, Failure> {
         let place = Path::new(mountpoint);
         let is_below = |entry: &Arc<Entry>| {
@@ -167,8 +173,9 @@ impl Holder {
         }
     }
 
-    /// What a change of the place of `root` moves: its mount, those below it that inherit its place, which is `place`, and
-    /// what else of its pool is mounted in directories of these.
+    /// Returns the mounts that a change of the mount point of `root` moves: its own mount, the
+    /// mounts of the datasets below it that inherit its mount point `place`, and other mounts of
+    /// its pool in directories of these.
     pub(super) fn moved_with(&self, root: &str, place: Option<&str>) -> Vec<Arc<Entry>> {
         self.with_what_is_inside(root, |entry| {
             let dataset = entry.dataset();
@@ -177,12 +184,14 @@ impl Holder {
         })
     }
 
-    /// What is mounted of a data set and of those below it, and what of its pool is mounted in directories of these.
+    /// Returns the mounts of a dataset and of the datasets below it, and other mounts of its pool
+    /// in directories of these.
     pub(super) fn named_below(&self, root: &str) -> Vec<Arc<Entry>> {
         self.with_what_is_inside(root, |entry| names::is_within(&entry.dataset(), root))
     }
 
-    /// Mounts that are meant, with those of the pool of `root` in directories of these; in order of mounting.
+    /// Returns the mounts that `meant` selects, and the mounts of the pool of `root` in directories
+    /// of these, in the order of mounting.
     pub(super) fn with_what_is_inside(&self, root: &str, meant: impl Fn(&Entry) -> bool) -> Vec<Arc<Entry>> {
         let entries = self.mounts.entries();
         let meant: Vec<_> = entries.iter().filter(|entry| meant(entry)).cloned().collect();
@@ -194,7 +203,7 @@ impl Holder {
     }
 }
 
-/// Whether a mount point is that of a data set with `rest` in its name behind that of the one at `place`.
+/// True if a mount point is `place` joined with `rest`, the end of the name of a dataset.
 pub fn is_joined(mountpoint: &str, place: &str, rest: &str) -> bool {
     Path::new(mountpoint) == Path::new(place).join(rest.trim_start_matches('/'))
 }

@@ -56,7 +56,7 @@ impl Turns {
         Turn { line, _own: own, _everybody: everybody }
     }
 
-    /// A pool's turn to do `what`, if nobody has it.
+    /// Takes the turn of a pool to do `what`, if the turn is free.
     pub fn try_of(&self, pool: &str, what: &'static str) -> Option<Turn> {
         let line = self.line(pool);
         let own = line.turn.try_lock_arc()?;

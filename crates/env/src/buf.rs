@@ -10,6 +10,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Alignment of every [`IoBuf`] in memory, in bytes: enough for `O_DIRECT` everywhere.
 pub const IO_ALIGN_BYTES: usize = 4096;
 
+/// What an `Arc<IoBuf>` takes beside its pages: two counts and the buffer's fields.
+const SHARED_BYTES: usize = 2 * size_of::<usize>() + size_of::<IoBuf>();
+
 #[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(4096))]
 struct Page([u8; IO_ALIGN_BYTES]);
@@ -80,6 +83,12 @@ impl IoBuf {
         let common = len.min(self.len);
         buf[..common].copy_from_slice(&self[..common]);
         buf
+    }
+
+    /// Bytes of memory behind it: whole pages, and what a shared buffer takes beside them.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.pages.capacity() * IO_ALIGN_BYTES + SHARED_BYTES
     }
 
     /// Shortens to `len` bytes; longer lengths are ignored.

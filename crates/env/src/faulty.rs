@@ -25,7 +25,7 @@ pub enum FaultOp {
 }
 
 impl FaultOp {
-    /// Its name in errors.
+    /// The name of the operation in errors.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ struct Plan {
     write: Rule,
     flush: Rule,
     discard: Rule,
-    /// Bytes of which operations of a kind always fail.
+    /// Byte ranges, and the operations that always fail there.
     bad: Vec<(FaultOp, Range<u64>)>,
     /// Bytes of which operations are not counted, and fail only with the whole device.
     spared: Option<Range<u64>>,
@@ -117,7 +117,8 @@ impl Faults {
         rule.fails = Some((rule.seen.saturating_add(nth), count));
     }
 
-    /// Lets all operations of this kind fail from now on that touch one of these bytes, as a bad stretch of a medium does.
+    /// Makes all operations of this kind that touch one of these bytes fail from now on, as on a
+    /// medium with bad sectors.
     pub fn fail_within(&self, op: FaultOp, bytes: Range<u64>) {
         self.0.lock().bad.push((op, bytes));
     }

@@ -135,9 +135,9 @@ pub mod fopen {
 
 /// The kernel writes back pages of its cache.
 pub const WRITE_CACHE: u32 = 1 << 0;
-/// It goes past the kernel's cache, which names the owner of locks for that, as for reads.
+/// A write that bypasses the kernel's cache. The kernel then names the lock owner, as for reads.
 pub const WRITE_LOCKOWNER: u32 = 1 << 1;
-/// The same of a read: without it, the kernel keeps what is read.
+/// A read that bypasses the kernel's cache. Without this flag, the kernel caches the data.
 pub const READ_LOCKOWNER: u32 = 1 << 1;
 /// Set-id bits go with the write.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
@@ -145,7 +145,7 @@ pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 pub const FSYNC_FDATASYNC: u32 = 1 << 0;
 /// Attributes and pages of an inode are to be read again.
 pub const NOTIFY_INVAL_INODE: i32 = 2;
-/// The kernel is to look a name up again.
+/// The kernel must look a name up again.
 pub const NOTIFY_INVAL_ENTRY: i32 = 3;
 
 macro_rules! structures {
@@ -221,7 +221,7 @@ structures! {
     /// Before the name of an entry in a directory, and after [`EntryOut`] for READDIRPLUS.
     Dirent { ino: u64, off: u64, namelen: u32, kind: u32 }
     NotifyInvalInodeOut { ino: u64, off: i64, len: i64 }
-    /// Before the name and a zero byte that ends it, which `namelen` does not count.
+    /// The name and a zero byte follow. `namelen` does not count the zero byte.
     NotifyInvalEntryOut { parent: u64, namelen: u32, flags: u32 }
 }
 

@@ -17,7 +17,7 @@ const STATFS_IO_BYTES: u32 = 128 << 10;
 /// The longest name of a file.
 const NAME_MAX: u32 = 255;
 
-/// Namespaces of extended attributes that may be set; whether the caller may is the kernel's to check.
+/// Namespaces of extended attributes that may be set. The kernel checks the rights of the caller.
 const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 impl Files {
@@ -46,11 +46,11 @@ impl Files {
         Ok(())
     }
 
-    /// Space as it is seen at the object that a program named.
+    /// Reports the space that programs see at the given object.
     pub async fn statfs(&self, object: ObjectId, reply: &mut Reply) -> Result<(), Errno> {
         let space = self.run(self.zfs.space_at(object)).await?;
         let free = space.free_bytes / STATFS_BLOCK_BYTES;
-        // As many files fit as there are free blocks; the format has no other limit.
+        // Each free block may become a file, because the format has no other limit.
         let (files, ffree) = match space.free_objects {
             Some(free_objects) => (space.objects, free_objects),
             None => (space.objects.saturating_add(free), free),
@@ -112,8 +112,8 @@ impl Files {
     }
 }
 
-/// Refuses names that a file system of Linux gives a meaning, or would have to: the kernel leaves the rights to what begins
-/// so to the file system. ACLs are the only ones that we know.
+/// Refuses names to which Linux file systems give a meaning, because the kernel leaves the check of
+/// rights for these names to the file system. Only ACLs are supported.
 ///
 /// # Errors
 /// `EOPNOTSUPP`, or `EINVAL` for a namespace without a name.

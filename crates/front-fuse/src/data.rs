@@ -18,7 +18,7 @@ use crate::request::Request;
 use crate::server::Answer;
 use crate::writers::may_write;
 
-/// Set-user-id and set-group-id.
+/// The set-user-id and set-group-id bits.
 pub(crate) const SETID: u32 = 0o6000;
 
 /// Whether every write through a handle opened with `flags` must be stable before it returns.
@@ -31,13 +31,13 @@ fn is_sync(flags: u32) -> bool {
 pub(crate) const SYNC_HANDLE: u64 = 1;
 /// It was opened for writing.
 pub(crate) const WRITING_HANDLE: u64 = 2;
-/// It was opened for writes that go past the kernel's cache.
+/// The file was opened for writes that bypass the kernel's cache.
 const DIRECT_HANDLE: u64 = 4;
 
-/// Above these bits stands the epoch in which it was opened.
+/// The bits from here on hold the epoch in which the handle was opened.
 const EPOCH_SHIFT: u32 = 32;
 
-/// The epoch in which a handle of this number was opened.
+/// Returns the epoch in which this handle was opened.
 pub(crate) const fn handle_epoch(handle: u64) -> u32 {
     (handle >> EPOCH_SHIFT) as u32
 }
@@ -51,7 +51,7 @@ pub(crate) fn open_out(flags: u32, writeback: bool, epoch: u32) -> OpenOut {
     OpenOut { fh, open_flags: open_flags(flags, writeback), padding: 0 }
 }
 
-/// Whether reads and writes through a handle opened with `flags` go past the kernel's cache.
+/// True if reads and writes through a handle with these `flags` bypass the kernel's cache.
 fn is_direct(flags: u32, writeback: bool) -> bool {
     flags as i32 & libc::O_DIRECT != 0 || (is_sync(flags) && !writeback)
 }
@@ -79,7 +79,7 @@ impl Files {
         Ok(())
     }
 
-    /// Tells the kernel of a handle that it has from now on, of a file that `is_new` or was there before.
+    /// Replies with a new handle of a file. `is_new` is true if this request created the file.
     pub fn reply_open(&self, opened: &Attributes, flags: u32, is_new: bool, reply: &mut Reply) {
         let inode = self.inodes.inode(opened.object);
         self.writers.opened(inode, opened.generation, flags);
@@ -101,7 +101,7 @@ impl Files {
         if args.fh & DIRECT_HANDLE != 0 {
             self.writers.pages.closed(inode);
         }
-        // What an exchange has left of a file is closed already.
+        // A handle that an exchange has made stale is closed already.
         if self.known.as_ref().is_some_and(|known| !known.closed(inode, handle_epoch(args.fh))) {
             return Ok(());
         }
@@ -143,7 +143,8 @@ impl Files {
         let drop = if is_direct { self.writers.pages.written(request.header.nodeid, range) } else { None };
         let drop = drop.map(|drop| self.drop_pages(request.header.nodeid, drop));
         if let Err(error) = written {
-            // A part may have been written. The contents are undefined after an error, so the answer does not wait.
+            // A part may have been written. The contents are undefined after an error, so the
+            // answer does not wait for the drop.
             drop.into_iter().for_each(|drop| spawn_here("fuse pages", drop));
             return Err(error);
         }
@@ -158,8 +159,8 @@ impl Files {
         Ok(drop.map_or(Answer::Due, Answer::DueAfter))
     }
 
-    /// Has the kernel drop pages of a file that was written past its cache. If the kernel is reading one of these pages, it
-    /// waits for the answer to that request first.
+    /// Makes the kernel drop pages of a file after a write that bypassed its cache. If the kernel
+    /// is reading one of these pages, it first waits for the answer to that request.
     fn drop_pages(&self, inode: u64, drop: PageDrop) -> BoxFuture<'static, ()> {
         let (writers, notifier) = (Arc::clone(&self.writers), self.notifier.clone());
         Box::pin(call_elsewhere(move || {
@@ -189,7 +190,8 @@ impl Files {
         let object = request.object();
         let now = self.run(self.zfs.allocate_range(object, args.offset, args.length, how)).await?;
         if now.permissions & SETID != 0 {
-            // The request does not state whether the caller may keep set-id bits, so they are removed.
+            // The request does not state whether the caller may keep set-id bits, so they are
+            // removed.
             let drop = SetAttributes { drop_setid: true, ..SetAttributes::default() };
             self.run(self.zfs.set_attributes(object, drop)).await?;
             self.notifier.forget_attributes(request.header.nodeid);
@@ -207,8 +209,8 @@ impl Files {
         // What is negative in the kernel's signed offset is past every end.
         let from = i64::try_from(args.offset).map_err(|_| Errno::NXIO)? as u64;
         if self.writers.has(request.header.nodeid) {
-            // A process that has the file mapped may have changed pages that the kernel has not written yet. The kernel
-            // writes them now, by requests that the loops serve.
+            // A process that has the file mapped may have changed pages that the kernel has not
+            // written yet. The kernel writes them now, with requests that the loops serve.
             // (test: `what_a_mapping_changed_is_data_for_who_looks_for_data`)
             let (notifier, inode) = (self.notifier.clone(), request.header.nodeid);
             call_elsewhere(move || notifier.forget_range(inode, from..u64::MAX)).await;

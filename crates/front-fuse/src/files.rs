@@ -35,9 +35,9 @@ pub(crate) struct Files {
     pub setting: Option<Arc<Setting>>,
     /// Of snapshots: how often the kernel was told of inodes that it has not forgotten.
     pub remembered: Option<Arc<AtomicU64>>,
-    /// Of what is mounted: inodes that the kernel remembers.
+    /// The inodes of the mount that the kernel remembers.
     pub known: Option<Arc<KnownInodes>>,
-    /// What the kernel writes back of these is not to be written.
+    /// The inodes whose written-back pages are stale and must be ignored.
     pub old_pages: Arc<OldPages>,
 }
 
@@ -50,7 +50,7 @@ impl Files {
         Self { zfs, inodes, notifier, agreed, syncs, writers, setting, remembered: None, known, old_pages }
     }
 
-    /// The same mount with the files of another file system.
+    /// Returns the same mount with the files of another file system.
     pub fn with(&self, zfs: Arc<Zfs>) -> Self {
         Self {
             inodes: Inodes { root: zfs.root(), ..self.inodes },
@@ -87,7 +87,8 @@ impl Files {
         }
     }
 
-    /// The object of an inode in a request, which is to be of this file system and still what the kernel was told.
+    /// Returns the object of an inode in a request. The object must belong to this file system and
+    /// must still have the generation that the kernel knows.
     ///
     /// # Errors
     /// As [`Inodes::own`] and [`Files::check_inode`].

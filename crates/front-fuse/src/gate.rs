@@ -1,17 +1,17 @@
-//! Where requests wait while the file system behind a mount is exchanged.
+//! Holds requests back while the file system behind a mount is exchanged.
 //!
 //! ```text
-//!  open ─ close ─► draining ─ the last request of names has ended ─► shut ─ the last one has ended ─► exchanged ─► open
-//!   ▲                 │ requests of pages come through: others may be waiting for these                  │
-//!   └─────────────────┴──────────────── DRAIN_MAX has passed ────────────────────────────────────────────┘
+//!  open ─ close ─► draining ─ no name request left ─► shut ─ no request left ─► exchanged ─► open
+//!   ▲                 │ page requests are admitted, because others may wait for them  │
+//!   └─────────────────┴──────────────── DRAIN_MAX has passed ─────────────────────────┘
 //! ```
-//! A request that is under way may make the kernel give up pages, and then waits until the pages are read or written
-//! that the kernel works on. Requests of pages wait for no others. So those are let in until no other request is under
-//! way, and are held after that.
+//! A request that is under way may make the kernel release pages. It then waits until the kernel
+//! has read or written these pages. Page requests wait for no other requests. So they are admitted
+//! until no other request is under way, and are held back after that.
 //!
 //! Invariants
-//! - Nothing is under way while the gate is shut. (test: `a_shut_gate_has_let_everything_out`)
-//! - Who waits for the gate to be shut waits for [`DRAIN_MAX`] at most.
+//! - No request is under way while the gate is shut. (test: `a_shut_gate_has_let_everything_out`)
+//! - The shutting of the gate waits for [`DRAIN_MAX`] at most.
 
 use std::future::Future;
 use std::pin::pin;
@@ -22,24 +22,25 @@ use env::Env;
 use event_listener::Event;
 use futures::future::{Either, select};
 
-/// So long requests may be under way after the gate was closed to new ones: longer than any that waits for a device that
-/// works.
+/// How long requests may be under way after the gate was closed to new ones. No request to a
+/// working device needs longer.
 pub(crate) const DRAIN_MAX: Duration = Duration::from_secs(20);
 
 const NAMES: u64 = 1;
 const PAGES: u64 = 1 << 30;
 const COUNT: u64 = PAGES - 1;
-/// Requests of names wait.
+/// Requests other than page requests wait.
 const DRAINING: u64 = 1 << 62;
 /// All requests wait.
 const SHUT: u64 = 1 << 63;
 
-/// What a request is about.
+/// The type of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// Pages that the kernel keeps: it waits for them while it does something else.
+    /// A request for pages of the kernel's cache. The kernel may wait for it during another
+    /// request.
     Pages,
-    /// Anything else.
+    /// Any other request.
     Names,
 }
 
@@ -69,29 +70,29 @@ impl Traffic {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct RequestGate {
     word: AtomicU64,
-    /// The gate is open again.
+    /// Signals that the gate is open again.
     opened: Event,
-    /// A request has ended while the gate was not open.
+    /// Signals that a request has ended while the gate was not open.
     left: Event,
 }
 
-/// A request that was let in.
-pub(crate) struct Pass<'a> {
-    gate: &'a Gate,
+/// A request that was admitted.
+pub(crate) struct GatePass<'a> {
+    gate: &'a RequestGate,
     traffic: Traffic,
 }
 
-impl Drop for Pass<'_> {
+impl Drop for GatePass<'_> {
     fn drop(&mut self) {
         self.gate.leave(self.traffic);
     }
 }
 
-impl Gate {
-    /// Lets a request in, once the gate is open to it.
-    pub async fn enter(&self, traffic: Traffic) -> Pass<'_> {
+impl RequestGate {
+    /// Admits a request as soon as the gate is open to it.
+    pub async fn enter(&self, traffic: Traffic) -> GatePass<'_> {
         while traffic.is_held(self.word.fetch_add(traffic.one(), Ordering::AcqRel)) {
             self.leave(traffic);
             let opened = self.opened.listen();
@@ -99,7 +100,7 @@ impl Gate {
                 opened.await;
             }
         }
-        Pass { gate: self, traffic }
+        GatePass { gate: self, traffic }
     }
 
     fn leave(&self, traffic: Traffic) {
@@ -109,7 +110,8 @@ impl Gate {
         }
     }
 
-    /// Shuts the gate; false when requests were under way for too long, and it is open as before. One at a time shuts it.
+    /// Shuts the gate. Returns false if requests were under way for too long; the gate is then open
+    /// as before. Only one caller at a time may shut the gate.
     pub async fn shut(&self, env: &dyn Env) -> bool {
         self.word.fetch_or(DRAINING, Ordering::AcqRel);
         let drained = async {
@@ -135,14 +137,14 @@ impl Gate {
         }
     }
 
-    /// Opens it.
+    /// Opens the gate.
     pub fn open(&self) {
         self.word.fetch_and(!(DRAINING | SHUT), Ordering::AcqRel);
         self.opened.notify(usize::MAX);
     }
 }
 
-/// Does something, but for no longer than that; whether it is done.
+/// Runs `work` for no longer than `limit`. Returns true if it has ended.
 pub(crate) async fn is_in_time(work: impl Future<Output = ()>, env: &dyn Env, limit: Duration) -> bool {
     matches!(select(pin!(work), env.sleep(limit)).await, Either::Left(_))
 }
@@ -156,12 +158,12 @@ mod tests {
     #[test]
     fn a_shut_gate_has_let_everything_out() {
         let sim = Sim::seed(1);
-        let (gate, env) = (Gate::default(), sim.env());
+        let (gate, env) = (RequestGate::default(), sim.env());
         let name = gate.enter(Traffic::Names).now_or_never().expect("it is open");
         let mut shut = Box::pin(gate.shut(&*env));
         assert!((&mut shut).now_or_never().is_none(), "a request is under way");
         assert!(gate.enter(Traffic::Names).now_or_never().is_none());
-        // The one that is under way may wait for pages.
+        // The request that is under way may wait for pages.
         let page = gate.enter(Traffic::Pages).now_or_never().expect("pages are let in");
         drop(name);
         assert!((&mut shut).now_or_never().is_none(), "a page is under way");
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn a_request_that_does_not_end_keeps_the_gate_open() {
         let sim = Sim::seed(1);
-        let (gate, env) = (Gate::default(), sim.env());
+        let (gate, env) = (RequestGate::default(), sim.env());
         sim.run_until(async {
             let _stuck = gate.enter(Traffic::Names).await;
             let begun = env.now();

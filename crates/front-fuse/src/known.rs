@@ -1,18 +1,21 @@
-//! Inodes of the mounted file system that the kernel remembers, with the generation that it was told of each: after the file
-//! system behind a mount was exchanged, an inode whose object is another one now, or gone, is stale.
+//! The inodes of a mount that the kernel remembers, with the generation that the kernel knows of
+//! each. After an exchange of the file system, an inode is stale if its object is gone or has
+//! another generation.
 //!
 //! ```text
-//!              told                     exchanged                  asked for          same generation
-//!  (unknown) ───────► known, checked ─────────────► not checked ─────────────► known, checked ◄─┐
-//!      ▲                   │                                           │ another, or none       │ told anew
-//!      └───── forgotten ───┘                                           └──────────► stale ──────┘
+//!           replied               exchanged             requested, same generation
+//!  (unknown) ────► known, checked ────────► not checked ───────────────► known, checked ◄─┐
+//!      ▲                │                        │ another generation, or none            │ replied
+//!      └── forgotten ───┘                        └──────────────────────► stale ──────────┘
 //! ```
-//! Requests name an inode by its number alone. The kernel tells files of one number apart by their generations: when it is
-//! told of another generation it gives up the inode that it has, and handles on that answer EIO. Handles that are older
-//! than the exchange in which an inode became stale are told by the epoch in their numbers.
+//! Requests name an inode only by its number. The kernel distinguishes files with the same number
+//! by their generations. When a reply has another generation, the kernel gives up its old inode,
+//! and the handles on that inode return EIO. A handle that is older than the exchange in which its
+//! inode became stale is recognised by the epoch in its number.
 //!
 //! Invariants
-//! - No request reaches an object that has the number of the one that it is about, and is another.
+//! - No request reaches an object that has the same number as the intended object but is another
+//!   object.
 //!   (test: `an_inode_of_an_object_that_went_is_stale`)
 
 use std::collections::HashMap;
@@ -26,43 +29,43 @@ const SHARDS: usize = 32;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct KnownInodes {
-    /// How often the file system was exchanged.
+    /// The number of exchanges so far.
     epoch: AtomicU32,
     shards: [Mutex<HashMap<u64, KnownInode>>; SHARDS],
 }
 
-/// One of them.
+/// An inode that the kernel remembers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KnownInode {
-    /// As the kernel was told.
+    /// The generation that the kernel knows.
     pub generation: u64,
     pub is_directory: bool,
-    /// Handles on what it is now.
+    /// The number of handles on the present object.
     pub handles: u64,
-    /// How often the kernel was told of it, and has not forgotten that.
+    /// The number of replies with this inode that the kernel has not forgotten.
     lookups: u64,
-    /// In which epoch it was last found to be what the kernel was told.
+    /// The epoch in which the object last had the known generation.
     checked: u32,
     is_stale: bool,
-    /// Handles of earlier epochs are on what is gone.
+    /// Handles of earlier epochs are stale.
     lost_before: u32,
 }
 
 impl KnownInode {
-    /// Whether a handle of that epoch is on what is gone. Those of directories have no epochs.
+    /// True if a handle of that epoch is stale. Handles of directories have no epochs.
     fn is_lost(&self, handle: Option<u32>) -> bool {
         !self.is_directory && handle.is_some_and(|epoch| epoch < self.lost_before)
     }
 }
 
-/// What is known of an inode that a request is about.
+/// The state of the inode of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// It is what the kernel was told.
+pub(crate) enum InodeCheck {
+    /// The object is the one that the kernel knows.
     Same,
-    /// It is so if its object has this generation.
+    /// The object is the one that the kernel knows if it has this generation.
     Unchecked(u64),
-    /// It is gone.
+    /// The object is gone.
     Stale,
 }
 
@@ -71,17 +74,17 @@ impl KnownInodes {
         &self.shards[inode as usize % SHARDS]
     }
 
-    /// How often the file system was exchanged.
+    /// Returns the number of exchanges so far.
     pub fn epoch(&self) -> u32 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// The file system was exchanged.
+    /// Begins a new epoch after an exchange.
     pub fn begin_epoch(&self) -> u32 {
         self.epoch.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// The kernel is told of an inode.
+    /// Records that a reply names an inode.
     pub fn told(&self, inode: u64, of: &Attributes) {
         let epoch = self.epoch();
         let new = KnownInode {
@@ -96,14 +99,14 @@ impl KnownInodes {
         let mut shard = self.shard(inode).lock();
         let known = shard.entry(inode).or_insert(new);
         if known.generation != of.generation {
-            // The kernel gives up the inode that it has.
+            // The kernel gives up its old inode.
             *known = KnownInode { lookups: known.lookups, lost_before: epoch, ..new };
         }
         (known.is_stale, known.checked) = (false, epoch);
         known.lookups += 1;
     }
 
-    /// The kernel has forgotten an inode that it was told of so many times.
+    /// Records that the kernel has forgotten `times` replies with an inode.
     pub fn forget(&self, inode: u64, times: u64) {
         let mut shard = self.shard(inode).lock();
         if let Some(known) = shard.get_mut(&inode) {
@@ -114,14 +117,15 @@ impl KnownInodes {
         }
     }
 
-    /// A handle was opened.
+    /// Records that a handle was opened.
     pub fn opened(&self, inode: u64) {
         if let Some(known) = self.shard(inode).lock().get_mut(&inode) {
             known.handles += 1;
         }
     }
 
-    /// A handle of this epoch is gone; whether it was on what the inode is now.
+    /// Records that a handle of this epoch was closed. Returns true if the handle was on the
+    /// present object.
     pub fn closed(&self, inode: u64, epoch: u32) -> bool {
         match self.shard(inode).lock().get_mut(&inode) {
             Some(known) if known.is_stale || epoch < known.lost_before => false,
@@ -133,18 +137,19 @@ impl KnownInodes {
         }
     }
 
-    /// Whether an inode is what the kernel was told; asked for with a handle of an epoch, or without one.
-    pub fn verdict(&self, inode: u64, handle: Option<u32>) -> Verdict {
+    /// Returns the state of an inode for a request with a handle of some epoch, or without a
+    /// handle.
+    pub fn verdict(&self, inode: u64, handle: Option<u32>) -> InodeCheck {
         let epoch = self.epoch();
         match self.shard(inode).lock().get(&inode) {
-            Some(known) if known.is_stale => Verdict::Stale,
-            Some(known) if known.is_lost(handle) => Verdict::Stale,
-            Some(known) if known.checked < epoch => Verdict::Unchecked(known.generation),
-            _ => Verdict::Same,
+            Some(known) if known.is_stale => InodeCheck::Stale,
+            Some(known) if known.is_lost(handle) => InodeCheck::Stale,
+            Some(known) if known.checked < epoch => InodeCheck::Unchecked(known.generation),
+            _ => InodeCheck::Same,
         }
     }
 
-    /// What was unchecked with this generation has been looked at.
+    /// Records the result of the check of an inode with this generation.
     pub fn settle(&self, inode: u64, generation: u64, is_stale: bool) {
         let epoch = self.epoch();
         let mut shard = self.shard(inode).lock();
@@ -157,12 +162,12 @@ impl KnownInodes {
         }
     }
 
-    /// Whether an inode that the kernel remembers is a directory.
+    /// True if the inode is a directory that the kernel remembers.
     pub fn is_directory(&self, inode: u64) -> bool {
         self.shard(inode).lock().get(&inode).is_some_and(|known| known.is_directory)
     }
 
-    /// All of them.
+    /// Returns all inodes that the kernel remembers.
     pub fn all(&self) -> Vec<(u64, KnownInode)> {
         let of = |shard: &Mutex<HashMap<u64, KnownInode>>| -> Vec<_> {
             shard.lock().iter().map(|(inode, known)| (*inode, *known)).collect()
@@ -207,17 +212,23 @@ mod tests {
         let known = KnownInodes::default();
         known.told(7, &file(5));
         known.opened(7);
-        assert_eq!(known.verdict(7, Some(0)), Verdict::Same);
+        assert_eq!(known.verdict(7, Some(0)), InodeCheck::Same);
         assert_eq!(known.begin_epoch(), 1);
-        assert_eq!(known.verdict(7, None), Verdict::Unchecked(5));
+        assert_eq!(known.verdict(7, None), InodeCheck::Unchecked(5));
         known.settle(7, 4, true);
-        assert_eq!(known.verdict(7, None), Verdict::Unchecked(5), "what was looked at was another");
+        assert_eq!(known.verdict(7, None), InodeCheck::Unchecked(5), "what was looked at was another");
         known.settle(7, 5, true);
-        assert_eq!((known.verdict(7, None), known.verdict(7, Some(0))), (Verdict::Stale, Verdict::Stale));
-        // Another object has the number, and is opened: the first handle stays lost.
+        assert_eq!(
+            (known.verdict(7, None), known.verdict(7, Some(0))),
+            (InodeCheck::Stale, InodeCheck::Stale)
+        );
+        // Another object gets the number and is opened. The first handle stays stale.
         known.told(7, &file(9));
         known.opened(7);
-        assert_eq!((known.verdict(7, Some(1)), known.verdict(7, Some(0))), (Verdict::Same, Verdict::Stale));
+        assert_eq!(
+            (known.verdict(7, Some(1)), known.verdict(7, Some(0))),
+            (InodeCheck::Same, InodeCheck::Stale)
+        );
         assert!(!known.closed(7, 0), "it is on what is gone");
         assert!(known.closed(7, 1));
         known.forget(7, 1);
@@ -233,11 +244,11 @@ mod tests {
         known.opened(7);
         known.begin_epoch();
         known.settle(7, 5, false);
-        assert_eq!((known.verdict(7, None), known.verdict(7, Some(0))), (Verdict::Same, Verdict::Same));
+        assert_eq!((known.verdict(7, None), known.verdict(7, Some(0))), (InodeCheck::Same, InodeCheck::Same));
         assert!(known.closed(7, 0));
         known.begin_epoch();
-        assert_eq!(known.verdict(7, None), Verdict::Unchecked(5));
+        assert_eq!(known.verdict(7, None), InodeCheck::Unchecked(5));
         known.told(7, &file(5));
-        assert_eq!(known.verdict(7, None), Verdict::Same);
+        assert_eq!(known.verdict(7, None), InodeCheck::Same);
     }
 }

@@ -93,7 +93,7 @@ impl Files {
         cookie == COOKIE_CTLDIR && dir == self.inodes.root && self.setting.as_ref().is_some_and(shows)
     }
 
-    /// The inode that they tell of, if they do.
+    /// Adds the attributes of an entry. Returns its inode if the reply has attributes.
     async fn put_attributes(
         &self,
         dir: ObjectId,

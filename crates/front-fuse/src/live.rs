@@ -1,18 +1,21 @@
-//! The files of what is mounted, which may be exchanged while it is: a rollback and a receive go on beneath open files,
-//! mappings and working directories.
+//! The files of a mount, which may be exchanged while it is mounted: a rollback or a receive works
+//! although files are open or mapped and programs have their working directories in the mount.
 //!
 //! ```text
-//!  dentries that nobody uses dropped ─► gate shut ─► (the engine exchanges the data set) ─► new files ─► gate open
-//!       ─► what the kernel keeps is dropped, inode by inode ─► names that lead elsewhere now are dropped
+//!  unused dentries dropped ─► gate shut ─► (the engine exchanges the dataset) ─► new files
+//!    ─► gate open ─► the kernel's caches are dropped, inode by inode
+//!    ─► names that lead elsewhere now are dropped
 //! ```
-//! docs/decisions/2026-11-28-in-place.md has the reasons, and what happens to requests, pages and handles at each step.
+//! docs/decisions/2026-11-28-in-place.md has the reasons, and describes the requests, pages and
+//! handles at each step.
 //!
 //! Invariants
-//! - The kernel asks for each inode anew after an exchange, and an inode whose object is gone or another is stale.
+//! - After an exchange, each inode is checked at its next request, and is stale if its object is
+//!   gone or is another object.
 //!   (test: `open_files_go_on_with_what_a_rollback_brought_back`)
 //! - Pages that were changed before an exchange are not written after it.
 //!   (test: `pages_that_were_changed_before_a_rollback_are_not_written_after_it`)
-//! - Whatever becomes of an exchange, nobody waits at the gate after it.
+//! - However an exchange ends, no request waits at the gate after it.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,16 +33,17 @@ use zpl::Zfs;
 use crate::abi::{ROOT_ID, opcode};
 use crate::ctldir::{Ctlnode, Setting};
 use crate::files::Files;
-use crate::gate::{Gate, Pass, Traffic, is_in_time};
-use crate::known::{KnownInodes, Verdict};
+use crate::gate::{GatePass, RequestGate, Traffic, is_in_time};
+use crate::known::{InodeCheck, KnownInodes};
 use crate::request::Request;
 use crate::views::Common;
 
-/// So long the kernel may take to drop what it keeps: it waits for pages that are being read.
+/// How long the kernel may need to drop its caches, because it waits for pages that are being read.
 const DROP_MAX: Duration = Duration::from_secs(30);
-/// What the kernel forgets when its dentries go arrives within that time, or counts as remembered.
+/// How long to wait for the FORGET requests after dentries were dropped. Inodes without one by then
+/// count as remembered.
 const FORGETTING_MAX: Duration = Duration::from_millis(500);
-/// How often it is looked at meanwhile.
+/// The interval between two checks during that wait.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Inodes with pages that the kernel may have changed before an exchange.
@@ -50,7 +54,7 @@ pub(crate) struct OldPages {
 }
 
 impl OldPages {
-    /// Whether what the kernel writes back of an inode was changed before the exchange.
+    /// True if the pages that the kernel writes back for an inode were changed before the exchange.
     pub fn are_of(&self, inode: u64) -> bool {
         self.are_there.load(Ordering::Acquire) && self.inodes.lock().contains(&inode)
     }
@@ -71,31 +75,31 @@ impl OldPages {
 }
 
 /// See the module.
-pub(crate) struct Live {
+pub(crate) struct LiveFiles {
     env: Arc<RealEnv>,
-    gate: Gate,
+    gate: RequestGate,
     files: RwLock<Arc<Files>>,
     known: Arc<KnownInodes>,
-    /// An exchange has left nothing that could be served.
+    /// True if the file system could not be opened again after an exchange.
     is_lost: AtomicBool,
 }
 
-impl Live {
+impl LiveFiles {
     pub fn new(env: Arc<RealEnv>, zfs: Arc<Zfs>, common: Common, setting: Arc<Setting>) -> Self {
         let known = Arc::<KnownInodes>::default();
         let files = RwLock::new(Arc::new(Files::live(zfs, common, setting, Arc::clone(&known))));
-        Self { env, gate: Gate::default(), files, known, is_lost: AtomicBool::new(false) }
+        Self { env, gate: RequestGate::default(), files, known, is_lost: AtomicBool::new(false) }
     }
 
-    /// The files as they are now.
+    /// Returns the present files.
     pub fn files(&self) -> Arc<Files> {
         Arc::clone(&self.files.read())
     }
 
-    /// Lets a request in, if it is one for the live files.
-    pub async fn enter(&self, request: &Request<'_>) -> Option<Pass<'_>> {
+    /// Admits a request if it is for the live files.
+    pub async fn enter(&self, request: &Request<'_>) -> Option<GatePass<'_>> {
         let is_copy = request.header.opcode == opcode::COPY_FILE_RANGE;
-        // What is asked of the control directory may wait for whoever exchanges the files.
+        // A request for the control directory may wait for the command that exchanges the files.
         if request.header.nodeid >= Ctlnode::FIRST && !is_copy {
             return None;
         }
@@ -108,15 +112,15 @@ impl Live {
         Some(self.gate.enter(traffic).await)
     }
 
-    /// The kernel has forgotten an inode that it was told of so many times.
+    /// Records that the kernel has forgotten `times` replies with an inode.
     pub fn forget(&self, inode: u64, times: u64) {
         self.known.forget(inode, times);
     }
 
     /// # Errors
-    /// `ESTALE` for an inode that is gone since the kernel was told of it; `EIO` when all is.
+    /// `ESTALE` for an inode whose object is gone; `EIO` if the file system is lost.
     pub async fn check(&self, files: &Files, request: &Request<'_>) -> Result<(), Errno> {
-        // Its handle counts off, whatever has become of the file.
+        // A closed handle must be counted, whether or not its file exists.
         if self.known.epoch() == 0 || request.header.opcode == opcode::RELEASE {
             return Ok(());
         }
@@ -126,13 +130,14 @@ impl Live {
         files.check_inode(request.header.nodeid, request.handle_epoch()).await
     }
 
-    /// Handles by their inodes, for which the file system that comes has to have its objects open.
+    /// Returns the number of handles of each inode. The new file system must have these objects
+    /// open.
     fn handles(&self) -> BTreeMap<u64, u64> {
         let open = self.known.all().into_iter().filter(|(_, known)| known.handles > 0);
         open.map(|(inode, known)| (inode, known.handles)).collect()
     }
 
-    /// Waits until what the kernel has forgotten has arrived.
+    /// Waits for the FORGET requests of the kernel.
     async fn wait_for_forgets(&self) {
         let until = self.env.now() + FORGETTING_MAX;
         let mut before = usize::MAX;
@@ -147,7 +152,7 @@ impl Live {
     }
 }
 
-/// A name by which the kernel may know an inode: in which directory, and what it is called there.
+/// A name by which the kernel may know an inode: its directory, and its name there.
 struct KnownName {
     dir: ObjectId,
     name: Vec<u8>,
@@ -157,44 +162,45 @@ struct KnownName {
 
 /// The live files of a mount while all requests wait.
 pub(crate) struct Pause {
-    live: Arc<Live>,
+    live: Arc<LiveFiles>,
     names: Vec<KnownName>,
-    /// Whether something is mounted below.
+    /// True if a file system is mounted below.
     has_mounts_below: bool,
     state: PauseState,
 }
 
-/// How far a pause is.
+/// The progress of a pause.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PauseState {
-    /// The file system is as it was.
+    /// The file system is unchanged.
     Begun,
-    /// It may be exchanged by now.
+    /// The file system may be exchanged by now.
     HandedOver,
     Over,
 }
 
-/// What came of the wish to have requests wait.
+/// The result of the attempt to hold requests back.
 pub(crate) enum Paused {
-    /// They do.
+    /// All requests wait.
     Waiting(Pause),
-    /// They do not, because those under way did not end.
+    /// The pending requests did not end in time, so no request waits.
     NotInTime,
-    /// The kernel would keep what cannot be dropped.
+    /// The kernel would keep data that cannot be dropped.
     NotInPlace,
 }
 
 impl Pause {
-    /// Has requests wait. The kernel has just dropped the dentries that nobody uses.
-    pub async fn begin(live: Arc<Live>, has_mounts_below: bool) -> Paused {
+    /// Holds all requests back. The caller has just made the kernel drop the unused dentries.
+    pub async fn begin(live: Arc<LiveFiles>, has_mounts_below: bool) -> Paused {
         live.wait_for_forgets().await;
         if !live.gate.shut(&*live.env).await {
             return Paused::NotInTime;
         }
-        // From here on whoever drops it opens the gate.
+        // From here on, dropping the pause opens the gate.
         let mut pause = Self { live, names: Vec::new(), has_mounts_below, state: PauseState::Begun };
         let files = pause.live.files();
-        // The kernel keeps size and times of these, and believes nobody else.
+        // The kernel has its own sizes and times of these files, and ignores those of the file
+        // system.
         if files.agreed.writeback && !pause.live.handles().is_empty() {
             pause.go_on();
             return Paused::NotInPlace;
@@ -204,13 +210,14 @@ impl Pause {
         Paused::Waiting(pause)
     }
 
-    /// As before.
+    /// Continues with the unchanged file system.
     fn go_on(&mut self) {
         self.state = PauseState::Over;
         self.live.gate.open();
     }
 
-    /// Names of what the kernel cannot have dropped: open files, and directories that are somebody's or have such in them.
+    /// Returns the names that the kernel cannot have dropped: open files, and directories that are
+    /// in use or contain such entries.
     async fn names_in(&self, files: &Files) -> Vec<KnownName> {
         let (mut names, mut lists) = (Vec::new(), BTreeMap::<ObjectId, BTreeMap<ObjectId, Vec<u8>>>::new());
         for (inode, known) in self.live.known.all() {
@@ -234,13 +241,13 @@ impl Pause {
         names
     }
 
-    /// Objects that are open.
+    /// Returns the open objects.
     pub fn open_objects(&self) -> Vec<ObjectId> {
         let inodes = self.live.files().inodes;
         self.live.handles().into_keys().map(|inode| inodes.object(inode)).collect()
     }
 
-    /// Goes on with the files of `zfs`; `drop_dentries` has the kernel drop those that nobody uses.
+    /// Continues with the files of `zfs`. `drop_dentries` makes the kernel drop unused dentries.
     pub async fn end(mut self, zfs: &Zfs, drop_dentries: impl FnOnce() + Send + 'static) {
         let old = self.live.files();
         if old.zfs.is_same(zfs) {
@@ -258,7 +265,7 @@ impl Pause {
         self.drop_what_is_kept(&new, drop_dentries).await;
     }
 
-    /// Has the kernel drop all that it keeps of the files of before.
+    /// Makes the kernel drop everything that it caches of the old files.
     async fn drop_what_is_kept(&self, new: &Arc<Files>, drop_dentries: impl FnOnce() + Send + 'static) {
         let (live, files) = (Arc::clone(&self.live), Arc::clone(new));
         let dropped = call_elsewhere(move || {
@@ -282,7 +289,8 @@ impl Pause {
             let found = new.zfs.lookup(known.dir, &known.name).await;
             let is_same = found.is_ok_and(|f| f.object == known.object && f.generation == known.generation);
             let is_directory = self.live.known.is_directory(new.inodes.inode(known.object));
-            // With the dentry of a directory the kernel would take away what is mounted below it.
+            // If the dentry of a directory is dropped, the kernel also detaches the mounts below
+            // it.
             let would_detach = is_directory && self.has_mounts_below;
             if !is_same && !would_detach {
                 gone.push((new.inodes.inode(known.dir), known.name.clone()));
@@ -301,7 +309,7 @@ impl Pause {
 impl Drop for Pause {
     fn drop(&mut self) {
         if self.state == PauseState::HandedOver {
-            tracing::error!("what is mounted is lost: nothing has come in its place");
+            tracing::error!("the mounted file system is lost: no other has replaced it");
             self.live.is_lost.store(true, Ordering::Release);
             self.live.known.begin_epoch();
         }
@@ -313,13 +321,13 @@ impl Drop for Pause {
 
 impl Files {
     /// # Errors
-    /// `ESTALE` for an inode that is gone since the kernel was told of it.
+    /// `ESTALE` for an inode whose object is gone.
     pub async fn check_inode(&self, inode: u64, handle: Option<u32>) -> Result<(), Errno> {
         let Some(known) = &self.known else { return Ok(()) };
         match known.verdict(inode, handle) {
-            Verdict::Same => Ok(()),
-            Verdict::Stale => Err(Errno::STALE),
-            Verdict::Unchecked(generation) => {
+            InodeCheck::Same => Ok(()),
+            InodeCheck::Stale => Err(Errno::STALE),
+            InodeCheck::Unchecked(generation) => {
                 let is_stale = match self.zfs.attributes(self.inodes.object(inode)).await {
                     Ok(found) => found.generation != generation,
                     Err(zpl::ZplError::Stale { .. }) => true,
@@ -331,7 +339,7 @@ impl Files {
         }
     }
 
-    /// Opens what was open before an exchange, as far as it is there.
+    /// Opens the objects again that were open before an exchange, if they exist.
     async fn open_again(&self, inode: u64, handles: u64) {
         if self.check_inode(inode, None).await.is_err() {
             return;
@@ -339,7 +347,7 @@ impl Files {
         let object = self.inodes.object(inode);
         for _ in 0..handles {
             if let Err(error) = self.zfs.open_object(object).await {
-                tracing::warn!(inode, %error, "what was open cannot be opened again");
+                tracing::warn!(inode, %error, "an open file cannot be opened again");
             }
         }
     }

@@ -38,21 +38,22 @@ impl Notifier {
         let _unknown = self.send(NOTIFY_INVAL_INODE, &out);
     }
 
-    /// Has the kernel drop the pages with these bytes. Returns when the kernel has written the changed ones: this must not
-    /// run on a loop, because loops serve the WRITE requests that it causes.
+    /// Makes the kernel drop the pages with these bytes. Returns when the kernel has written the
+    /// changed ones. Must not run on a loop, because loops serve the WRITE requests that it causes.
     pub fn forget_range(&self, inode: u64, range: Range<u64>) {
         let off = i64::try_from(range.start).unwrap_or(i64::MAX);
-        // No length is all of it to the end.
+        // A length of 0 means everything up to the end.
         let len = i64::try_from(range.end).map_or(0, |end| end.saturating_sub(off));
         let out = NotifyInvalInodeOut { ino: inode, off, len };
-        // It refuses what it does not remember.
+        // The kernel refuses inodes that it does not remember.
         let _unknown = self.send(NOTIFY_INVAL_INODE, &out);
     }
 
-    /// The kernel is to ask what `name` is in a directory. It waits for who changes the directory.
+    /// Makes the kernel look `name` up again. Waits for any operation on the directory that is
+    /// under way.
     pub fn forget_name(&self, dir: u64, name: &[u8]) {
         let out = NotifyInvalEntryOut { parent: dir, namelen: name.len() as u32, flags: 0 };
-        // It refuses what it does not remember.
+        // The kernel refuses names that it does not remember.
         let _unknown = self.send_with(NOTIFY_INVAL_ENTRY, &out, &[name, b"\0"].concat());
     }
 

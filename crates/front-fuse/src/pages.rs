@@ -1,20 +1,23 @@
-//! Which pages the kernel may have in its cache of files that somebody writes past it (`O_DIRECT`, `O_DSYNC`).
+//! Tracks which pages of directly written files the kernel may have in its cache (`O_DIRECT`,
+//! `O_DSYNC`).
 //!
-//! The kernel drops the pages of a range when a direct write of the range begins, and once more when a write that its
-//! thread waits for has ended. When an asynchronous write ends (`io_uring`, `aio`) the kernel drops none: what a reader
-//! brought into the cache in the meantime would stay, although the write replaced it. So the pages are dropped here, by a
-//! notification, before such a write is answered. The two kinds of writes look alike.
+//! The kernel drops the pages of a range when a direct write of the range begins, and again when a
+//! synchronous direct write has ended. When an asynchronous write ends (`io_uring`, `aio`), the
+//! kernel drops no pages, so a page that was read during the write would stay in the cache although
+//! the write replaced its data. So the pages are dropped here, with a notification, before the
+//! answer to such a write. The two types of writes cannot be distinguished.
 //!
-//! A notification costs a system call and a change of threads. A file whose pages cannot be in the cache pays nothing:
+//! A notification costs a system call and a thread switch. A file whose pages cannot be in the
+//! cache needs none:
 //! ```text
-//!  first handle for direct writes ─► anything may be there ─► the first write drops all ─► nothing is there
-//!                                                                                              │ a page is read
-//!                  each write of these drops its own ◄─ what was read may be there ◄───────────┘
+//!  first direct handle ─► any page may be cached ─► first write drops all ─► no page is cached
+//!                                                                              │ a page is read
+//!           each write of these drops its own ◄─ the pages read may be cached ◄┘
 //! ```
-//! Files are known here only while such a handle is open.
+//! Files are tracked only while such a handle is open.
 //!
 //! Invariants
-//! - A buffered read that begins when a direct write has been answered returns what was written.
+//! - A buffered read that begins after the answer to a direct write returns the written data.
 //!   (tests: `a_direct_write_is_answered_when_the_kernel_has_dropped_its_pages`, and on a mount
 //!   `a_buffered_read_sees_an_asynchronous_direct_write_that_has_ended`)
 
@@ -24,17 +27,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-/// The largest page that a kernel has: what is read or dropped is so in whole pages.
+/// The largest page size of any kernel. The kernel reads and drops whole pages.
 const PAGE_MAX_BYTES: u64 = 64 << 10;
-/// Writes in a row that drop their own pages with nothing read in between: then all pages are dropped, so that further
-/// writes need not.
+/// After this many writes in a row that each drop their own pages, with no read in between, all
+/// pages are dropped, so that later writes need not drop any.
 const QUIET_WRITES_MAX: u32 = 256;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct CachedPages {
     files: Mutex<BTreeMap<u64, CachedFile>>,
-    /// As many as there are, for who only asks whether there are any.
+    /// The number of files, for callers that only need to know whether there are any.
     count: AtomicUsize,
 }
 
@@ -43,24 +46,24 @@ struct CachedFile {
     handles: usize,
     /// Only pages in this range can be in the cache.
     may_be: Range<u64>,
-    /// How many requests may have brought pages into the cache.
+    /// The number of requests that may have brought pages into the cache.
     fills: u64,
-    /// Writes since the last of these requests that dropped their own pages.
+    /// The number of writes since the last such request that dropped their own pages.
     quiet: u32,
 }
 
 /// The pages that the kernel must drop before a write is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PageDrop {
-    /// Pages with these bytes.
+    /// The bytes whose pages are dropped.
     pub range: Range<u64>,
-    /// If the range covers every cached page: the number of fills when the drop began. Pages that came in later are not
-    /// covered.
+    /// Set if the range covers every cached page: the number of fills when the drop began. Pages
+    /// that were read later are not covered.
     all_of: Option<u64>,
 }
 
 impl CachedPages {
-    /// A handle for direct writes was opened. A file that `is_new` has no pages.
+    /// A handle for direct writes was opened. A file that `is_new` has no pages in the cache.
     pub fn opened(&self, inode: u64, is_new: bool) {
         let mut files = self.files.lock();
         let may_be = if is_new { 0..0 } else { 0..u64::MAX };
@@ -69,7 +72,7 @@ impl CachedPages {
         self.count.store(files.len(), Ordering::Release);
     }
 
-    /// Such a handle is gone.
+    /// A handle for direct writes was closed.
     pub fn closed(&self, inode: u64) {
         let mut files = self.files.lock();
         let Some(file) = files.get_mut(&inode) else { return };
@@ -80,9 +83,9 @@ impl CachedPages {
         self.count.store(files.len(), Ordering::Release);
     }
 
-    /// The kernel is about to keep these bytes. To be called before they are read.
+    /// The kernel is about to cache these bytes. Must be called before they are read.
     pub fn filled(&self, inode: u64, range: Range<u64>) {
-        // Of a file that is opened for direct writes after this, anything may be there.
+        // If the file is opened for direct writes later, any page counts as cached.
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
@@ -96,11 +99,11 @@ impl CachedPages {
         }
     }
 
-    /// These bytes were written directly: what is to be dropped.
+    /// These bytes were written directly. Returns the pages to drop.
     pub fn written(&self, inode: u64, range: Range<u64>) -> Option<PageDrop> {
         let range = whole_pages(range);
         let mut files = self.files.lock();
-        // A handle can become one for direct writes after it was opened (`F_SETFL`).
+        // A handle can become a direct handle after it was opened (`F_SETFL`).
         let Some(file) = files.get_mut(&inode) else { return Some(PageDrop { range, all_of: None }) };
         if file.may_be.start >= range.end || range.start >= file.may_be.end {
             return None;
@@ -113,7 +116,7 @@ impl CachedPages {
         Some(PageDrop { range, all_of: None })
     }
 
-    /// The kernel has dropped what [`Self::written`] asked for.
+    /// The kernel has dropped the pages that [`Self::written`] returned.
     pub fn dropped(&self, inode: u64, done: &PageDrop) {
         let Some(fills) = done.all_of else { return };
         if let Some(file) = self.files.lock().get_mut(&inode).filter(|file| file.fills == fills) {
@@ -123,7 +126,7 @@ impl CachedPages {
     }
 }
 
-/// The pages with these bytes.
+/// Extends a range to whole pages.
 fn whole_pages(range: Range<u64>) -> Range<u64> {
     let end = range.end.checked_next_multiple_of(PAGE_MAX_BYTES).unwrap_or(u64::MAX);
     range.start - range.start % PAGE_MAX_BYTES..end
@@ -139,7 +142,7 @@ mod tests {
         number * PAGE..(number + 1) * PAGE
     }
 
-    /// Writes and does what that asks for; what was dropped.
+    /// Writes and drops the pages that [`CachedPages::written`] returns. Returns their range.
     fn write(pages: &CachedPages, range: Range<u64>) -> Option<Range<u64>> {
         let asked = pages.written(7, range)?;
         pages.dropped(7, &asked);

@@ -110,13 +110,13 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether it writes what the kernel has kept.
+    /// True for a write of pages from the kernel's cache.
     pub fn is_written_back(&self) -> bool {
         let args = WriteIn::read_from_prefix(self.body).map(|(args, _)| args);
         args.is_ok_and(|args| args.write_flags & WRITE_CACHE != 0)
     }
 
-    /// In which epoch the handle was opened by which it is asked.
+    /// Returns the epoch of the handle in the request.
     pub fn handle_epoch(&self) -> Option<u32> {
         match self.header.opcode {
             opcode::READ

@@ -13,8 +13,8 @@ use crate::request::Request;
 pub(crate) enum Answer {
     /// What stands in the [`Reply`].
     Due,
-    /// The same, after this work is done. The work may cause other requests of the kernel and wait for their answers, so the
-    /// session gives up its permit for a large request first.
+    /// As [`Self::Due`], after this work is done. The work may cause other requests of the kernel
+    /// and wait for their answers, so the session first gives up its permit for a large request.
     DueAfter(BoxFuture<'static, ()>),
     /// The kernel only tells something.
     None,
@@ -25,12 +25,12 @@ pub(crate) trait Server: Send + Sync + 'static {
     /// Which object the kernel calls by which number.
     fn inodes(&self) -> Inodes;
 
-    /// What a request has from before it is worked on until it is answered.
+    /// The permit that a request holds from its admission to its answer.
     type Permit<'a>: Send
     where
         Self: 'a;
 
-    /// Lets a request begin.
+    /// Admits a request.
     fn admit<'a>(&'a self, request: &Request<'_>) -> impl Future<Output = Self::Permit<'a>> + Send;
 
     /// Does what a request asks for.

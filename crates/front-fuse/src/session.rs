@@ -57,12 +57,12 @@ pub(crate) struct Session<S> {
     hung_up: Event,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Default)]
-struct Outcome {
-    /// Of the answer; zero for a body.
+struct RequestOutcome {
+    /// The errno of the answer; zero if the answer has a body.
     errno: i32,
-    /// What is to be done before it is given.
+    /// The work that precedes the answer.
     first: Option<BoxFuture<'static, ()>>,
 }
 
@@ -121,24 +121,24 @@ impl<S: Server> Session<S> {
         spawned.map(|()| ended)
     }
 
-    /// Does what a request asks for. `None` when nobody waits for an answer.
-    async fn work_on(&self, request: &mut Request<'_>, reply: &mut Reply) -> Option<Outcome> {
+    /// Carries out a request. `None` if the kernel expects no answer.
+    async fn work_on(&self, request: &mut Request<'_>, reply: &mut Reply) -> Option<RequestOutcome> {
         match AssertUnwindSafe(self.server.serve(request, reply)).catch_unwind().await {
             Ok(Ok(Answer::None)) => None,
-            Ok(Ok(Answer::Due)) => Some(Outcome { errno: 0, first: None }),
-            Ok(Ok(Answer::DueAfter(first))) => Some(Outcome { errno: 0, first: Some(first) }),
-            Ok(Err(errno)) => Some(Outcome { errno: errno.raw_os_error(), first: None }),
+            Ok(Ok(Answer::Due)) => Some(RequestOutcome { errno: 0, first: None }),
+            Ok(Ok(Answer::DueAfter(first))) => Some(RequestOutcome { errno: 0, first: Some(first) }),
+            Ok(Err(errno)) => Some(RequestOutcome { errno: errno.raw_os_error(), first: None }),
             // Whoever asked is not to wait for ever. The panic has been told of.
-            Err(_panic) => Some(Outcome { errno: Errno::IO.raw_os_error(), first: None }),
+            Err(_panic) => Some(RequestOutcome { errno: Errno::IO.raw_os_error(), first: None }),
         }
     }
 
     /// Answers a request by the device.
     async fn answer(&self, request: &mut Request<'_>, reply: &mut Reply, room: Option<SemaphoreGuardArc>) {
         let _until_answered = self.server.admit(request).await;
-        let Some(Outcome { errno, first }) = self.work_on(request, reply).await else { return };
+        let Some(RequestOutcome { errno, first }) = self.work_on(request, reply).await else { return };
         let _room = match first {
-            // The kernel may send other large requests meanwhile, and this answer waits for theirs.
+            // The work causes other large requests of the kernel and waits for their answers.
             Some(first) => {
                 drop(room);
                 first.await;
@@ -160,9 +160,9 @@ impl<S: Server> Session<S> {
                 (request.header.unique, self.work_on(&mut request, &mut reply).await)
             }
             // The kernel sends no such thing.
-            Err(errno) => (0, Some(Outcome { errno: errno.raw_os_error(), first: None })),
+            Err(errno) => (0, Some(RequestOutcome { errno: errno.raw_os_error(), first: None })),
         };
-        let Outcome { errno, first } = outcome.unwrap_or_default();
+        let RequestOutcome { errno, first } = outcome.unwrap_or_default();
         if let Some(first) = first {
             first.await;
         }
@@ -204,7 +204,7 @@ impl<S: Server> Guest<S> {
         Self(Some(Arc::clone(self.session())))
     }
 
-    /// Takes requests until the kernel hangs up; the loop of `watch` hears of them.
+    /// Accepts requests until the kernel disconnects. The loop of `watch` receives the events.
     async fn take(self, watch: LoopWatch) {
         let session = self.session();
         let source = match watch.source(Arc::clone(&session.device)) {

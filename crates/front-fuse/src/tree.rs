@@ -12,8 +12,8 @@ use zpl::Zfs;
 use crate::abi::{BatchForgetIn, ForgetIn, ForgetOne, ROOT_ID, opcode};
 use crate::attr::{Fsid, Inodes};
 use crate::ctldir::{CTLDIR, Ctldir, Ctlnode, Setting};
-use crate::gate::Pass;
-use crate::live::Live;
+use crate::gate::GatePass;
+use crate::live::LiveFiles;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::server::{Answer, Server};
@@ -21,14 +21,14 @@ use crate::views::{Common, Views, Visit};
 
 /// See the module.
 pub(crate) struct Tree {
-    live: Arc<Live>,
+    live: Arc<LiveFiles>,
     ctldir: Arc<Ctldir>,
 }
 
-/// What else works on a tree, as long as it is mounted.
+/// The other parts that work on a tree while it is mounted.
 #[derive(Clone, Default)]
 pub(crate) struct TreeParts {
-    pub live: Weak<Live>,
+    pub live: Weak<LiveFiles>,
     pub ctldir: Weak<Ctldir>,
 }
 
@@ -45,7 +45,7 @@ impl Tree {
         let (setting, mounted) = (Arc::new(Setting::new(snapdir)), env.wall_clock());
         let views = Views::new(env, snapshots, common.clone());
         let ctldir = Ctldir::new(views, Arc::clone(&setting), common.notifier.clone(), mounted);
-        let live = Arc::new(Live::new(own_env, zfs, common, setting));
+        let live = Arc::new(LiveFiles::new(own_env, zfs, common, setting));
         let tree = Self { live, ctldir: Arc::new(ctldir) };
         let parts = TreeParts { live: Arc::downgrade(&tree.live), ctldir: Arc::downgrade(&tree.ctldir) };
         (tree, parts)
@@ -125,9 +125,9 @@ impl Server for Tree {
         self.live.files().inodes
     }
 
-    type Permit<'a> = Option<Pass<'a>>;
+    type Permit<'a> = Option<GatePass<'a>>;
 
-    async fn admit(&self, request: &Request<'_>) -> Option<Pass<'_>> {
+    async fn admit(&self, request: &Request<'_>) -> Option<GatePass<'_>> {
         self.live.enter(request).await
     }
 

@@ -16,7 +16,7 @@ use crate::pages::CachedPages;
 #[derive(Default)]
 pub(crate) struct Writers {
     all: Mutex<BTreeMap<u64, Writer>>,
-    /// Of those that are written past the kernel's cache.
+    /// The cached pages of files that are written directly.
     pub pages: CachedPages,
 }
 
@@ -39,7 +39,7 @@ impl Writers {
             let mut all = self.all.lock();
             let generation = generation as u32;
             let writer = all.entry(inode).or_insert(Writer { generation, handles: 0 });
-            // After an exchange the number may be another object's.
+            // After an exchange, the number may belong to another object.
             (writer.generation, writer.handles) = (generation, writer.handles + 1);
         }
     }
@@ -57,7 +57,7 @@ impl Writers {
         }
     }
 
-    /// Whether a file is open for writing.
+    /// True if a file is open for writing.
     pub fn has(&self, inode: u64) -> bool {
         self.all.lock().contains_key(&inode)
     }
@@ -90,7 +90,7 @@ impl Writers {
         waited.fold(asked, io::Result::and)
     }
 
-    /// Their inodes.
+    /// Returns the inodes of the files that are open for writing.
     pub fn inodes(&self) -> BTreeSet<u64> {
         self.all.lock().keys().copied().collect()
     }

@@ -70,7 +70,8 @@ impl Journal {
         self.record(origin, txg, logged, || Itx { scope: Scope::Namespace, record: Record::Plain(record()) });
     }
 
-    /// Records a change of names that any commit takes along together with what `object` has to log before it.
+    /// Records a change of names. Any commit includes it, together with the earlier records of
+    /// `object`.
     pub fn names_with(
         &self,
         origin: Origin<'_>,

@@ -152,8 +152,8 @@ impl Allocator {
         self.vdev_mut(vdev)?.load(metaslab, entries.into_iter())
     }
 
-    /// Takes a metaslab out of use, before anybody uses it, because its space map is lost: nothing is allocated there,
-    /// and what is freed there is recorded and held back.
+    /// Takes a metaslab out of use before its first use, because its space map is lost. Nothing is
+    /// allocated there. Frees there are recorded, but their space is not reused.
     ///
     /// # Errors
     /// If there is no such metaslab, or it is in use.
@@ -161,7 +161,7 @@ impl Allocator {
         self.vdev_mut(vdev)?.seal(metaslab)
     }
 
-    /// Whether some metaslab of a vdev is out of use.
+    /// True if some metaslab of the vdev is out of use.
     #[must_use]
     pub fn has_sealed(&self, vdev: VdevId) -> bool {
         self.vdevs.get(&vdev).is_some_and(Vdev::has_sealed)
@@ -203,21 +203,21 @@ impl Allocator {
         Ok(dvas)
     }
 
-    /// A write to this place failed, though its vdev is in use. Its metaslab is the last choice from now on, until
-    /// [`Self::forget_shunned`]. Unknown places are ignored.
+    /// A write to this place failed although its vdev is in use. Its metaslab is the last choice
+    /// until [`Self::forget_shunned`]. Unknown places are ignored.
     pub fn shun(&mut self, dva: &Dva) {
         if let Some(vdev) = self.vdevs.get_mut(&dva.vdev) {
-            // A place that is in no metaslab cannot be chosen anyway.
+            // A place outside of all metaslabs cannot be chosen anyway.
             _ = vdev.shun(dva);
         }
     }
 
-    /// Places where writes failed are as good as others again.
+    /// Treats metaslabs in which writes failed like others again.
     pub fn forget_shunned(&mut self) {
         self.vdevs.values_mut().for_each(Vdev::forget_shunned);
     }
 
-    /// One copy: outside of metaslabs where writes failed, if that can be had.
+    /// Allocates one copy, if possible outside of metaslabs in which writes failed.
     fn allocate_copy(
         &mut self,
         class: Class,
@@ -232,7 +232,7 @@ impl Allocator {
         })
     }
 
-    /// One copy: on a vdev that has none of this block yet, or else on one that has.
+    /// Allocates one copy, if possible on a vdev that has no other copy of the block.
     fn allocate_copy_by(
         &mut self,
         class: Class,

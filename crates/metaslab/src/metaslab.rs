@@ -60,7 +60,7 @@ pub struct Metaslab {
     recorded: bool,
     /// Whether anything was allocated or freed since the pool was opened.
     touched: bool,
-    /// Nobody knows what is free here, see [`Self::seal`].
+    /// True if the contents of the space map are unknown, see [`Self::seal`].
     sealed: bool,
     /// Once the longest run is shorter than this, another metaslab may be better.
     pub(crate) leave_below_bytes: u64,
@@ -261,8 +261,9 @@ impl Metaslab {
         result
     }
 
-    /// Takes a metaslab whose space map is lost out of use, before anybody uses it. All of it counts as allocated, and
-    /// nothing is allocated here. What is freed is recorded as elsewhere, and held back.
+    /// Takes a metaslab whose space map is lost out of use, before its first use. All its space
+    /// counts as allocated, and nothing is allocated here. Frees are recorded as in other
+    /// metaslabs, but their space is not reused.
     pub(crate) fn seal(&mut self) -> Result<(), SpaceError> {
         self.load([].into_iter())?;
         self.free = RangeTree::new().into();
@@ -272,7 +273,7 @@ impl Metaslab {
         Ok(())
     }
 
-    /// Whether it is out of use because its space map is lost.
+    /// True if the metaslab is out of use because its space map is lost.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.sealed
@@ -311,7 +312,8 @@ impl Metaslab {
     /// Allocates these very bytes.
     pub(crate) fn claim(&mut self, txg: Txg, segment: Segment) -> Result<(), SpaceError> {
         if self.sealed {
-            // Whoever claims a block knows that it is free on disk: the record of it has to say otherwise.
+            // The claimed block is free on disk although all space here counts as allocated, so its
+            // allocation is recorded.
             self.check_allocated(txg, segment).map_err(|_| self.not_free(segment))?;
             self.pending_mut(txg).allocs.add(segment);
             self.touched = true;

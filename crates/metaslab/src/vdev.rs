@@ -6,7 +6,7 @@
 //! longest runs takes over, the earlier on the vdev the better: on a disk that is the faster end.
 //! (tests: `a_vdev_fills_one_metaslab_after_the_other`, `copies_within_one_vdev_lie_far_apart`)
 //!
-//! A metaslab in which a write failed is shunned: it is used only when nothing else has room.
+//! A metaslab in which a write failed is shunned: it is used only when no other metaslab has room.
 //! (test: `a_metaslab_where_a_write_failed_is_the_last_choice`)
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -105,7 +105,7 @@ pub(crate) struct Vdev {
     changed: BTreeMap<Txg, BTreeSet<MetaslabId>>,
     /// Metaslabs where something rests.
     resting: BTreeSet<MetaslabId>,
-    /// Metaslabs, by index, in which a write has failed.
+    /// The indices of the metaslabs in which a write has failed.
     shunned: BTreeSet<usize>,
 }
 
@@ -198,7 +198,7 @@ impl Vdev {
         self.on(id.index(), |metaslab| metaslab.load(entries))
     }
 
-    /// Takes a metaslab out of use whose space map is lost.
+    /// Takes a metaslab whose space map is lost out of use.
     pub(crate) fn seal(&mut self, id: MetaslabId) -> Result<(), SpaceError> {
         if id.index() >= self.metaslabs.len() {
             return Err(SpaceError::NoSuchMetaslab { vdev: self.config.id, metaslab: id });
@@ -206,12 +206,12 @@ impl Vdev {
         self.on(id.index(), Metaslab::seal)
     }
 
-    /// Whether a metaslab is out of use.
+    /// True if a metaslab is out of use.
     pub(crate) fn has_sealed(&self) -> bool {
         self.metaslabs.iter().any(Metaslab::is_sealed)
     }
 
-    /// A write to this place failed: its metaslab is no choice from now on but the last.
+    /// A write to this place failed. From now on, its metaslab is the last choice.
     pub(crate) fn shun(&mut self, dva: &Dva) -> Result<(), SpaceError> {
         let (index, _) = self.locate(dva)?;
         self.shunned.insert(index);
@@ -226,8 +226,8 @@ impl Vdev {
         !self.shunned.is_empty()
     }
 
-    /// Allocates one copy of `len` bytes, apart from `others`: copies on this same vdev. In shunned metaslabs only if it
-    /// is the `last_choice`.
+    /// Allocates one copy of `len` bytes, apart from `others`, the copies on this vdev. Shunned
+    /// metaslabs are used only with `last_choice`.
     pub(crate) fn allocate(
         &mut self,
         txg: Txg,

@@ -1,17 +1,19 @@
-//! Which devices lack something, recorded where a restart of this host finds it.
+//! Records which leaves lack data, in a place where a restart of this host finds the record.
 //!
 //! ```text
-//!   a leaf fails, misses a write, or is whole again ──► AbsenceWatch::changed ──► the engine's list of pools
+//!   a leaf fails, misses a write, or is whole ──► AbsenceWatch::changed ──► engine's list of pools
 //!                                                                                   │ written
 //!   commits, txgs: stable on the other leaves ── wait ◄──── Pool::absences_recorded ┘
 //! ```
-//! After a crash the device that is up to date may be missing. The device that is left must not speak for the pool then: what
-//! was acknowledged without it would be gone, and nothing would say so. The record is outside of the pool, because the device
-//! that is left cannot have it.
+//! After a crash, the device that is up to date may be missing. Then the remaining device must not
+//! speak for the pool, because acknowledged writes that it missed would be lost silently. The
+//! record is kept outside of the pool, because the remaining device cannot hold a record of its own
+//! absence.
 //!
 //! Invariants
-//! - While somebody watches, nothing is acknowledged that a leaf lacks before the watch has recorded the leaf, or a second has
-//!   passed: whoever cannot write the record says so in its log.
+//! - While a watch is registered, a write that a leaf lacks is acknowledged only after the watch
+//!   has recorded that leaf, or after a second. If the watch cannot write the record, the log has
+//!   an error.
 //!   (test: `nothing_is_acknowledged_before_it_is_recorded_which_leaf_lacks_it`)
 
 use std::collections::BTreeSet;
@@ -27,16 +29,17 @@ use units::Guid;
 
 use crate::Pool;
 
-/// Nobody waits longer for the record.
+/// The longest time that a write waits for the record.
 const RECORDED_WITHIN: Duration = Duration::from_secs(1);
 
-/// Records which leaves lack something.
+/// Records which leaves lack data.
 pub trait AbsenceWatch: Send + Sync {
-    /// Other leaves lack something than before. Does not wait; calls [`Pool::absences_recorded`] once the record is stable.
+    /// The set of leaves that lack data has changed. This function does not wait. The watch calls
+    /// [`Pool::absences_recorded`] once the record is stable.
     fn changed(&self);
 }
 
-/// What is known to the watch.
+/// The registered watch, and the leaves that it knows.
 #[derive(Default)]
 pub(crate) struct Absences {
     watch: OnceLock<Box<dyn AbsenceWatch>>,
@@ -50,33 +53,35 @@ impl Absences {
         self.is_unrecorded.load(Ordering::Acquire)
     }
 
-    /// Until the record is stable, or it has taken too long.
+    /// Waits until the record is stable, or until [`RECORDED_WITHIN`] has passed.
     pub(crate) async fn until_recorded(&self, env: &dyn Env) {
         let recorded = self.recorded.listen();
         if self.is_unrecorded() {
             select(recorded, env.sleep(RECORDED_WITHIN)).await;
         }
         if self.is_unrecorded.swap(false, Ordering::AcqRel) {
-            tracing::error!("it is not recorded in time which devices lack something");
+            tracing::error!("the record of devices that lack data was not written in time");
             self.recorded.notify(usize::MAX);
         }
     }
 }
 
 impl Pool {
-    /// Has `watch` record which leaves lack something, from now on. Once it is said, it stays so.
+    /// Registers `watch`, which from now on records the leaves that lack data. The first
+    /// registration stays.
     pub fn watch_absences(&self, watch: Box<dyn AbsenceWatch>) {
         *self.absences.told.lock() = self.vdevs.lacking();
         _ = self.absences.watch.set(watch);
     }
 
-    /// It is recorded where a restart finds it which leaves lack something ([`crate::Left::behind`]).
+    /// The watch has recorded, where a restart finds it, which leaves lack data
+    /// ([`crate::Left::behind`]).
     pub fn absences_recorded(&self) {
         self.absences.is_unrecorded.store(false, Ordering::Release);
         self.absences.recorded.notify(usize::MAX);
     }
 
-    /// Tells the watch if other leaves lack something than it was told last.
+    /// Notifies the watch if the set of leaves that lack data has changed.
     pub(crate) fn look_for_absences(&self) {
         let Some(watch) = self.absences.watch.get() else { return };
         let behind = self.vdevs.lacking();
@@ -87,7 +92,7 @@ impl Pool {
             }
             let is_more = !behind.is_subset(&told);
             *told = behind;
-            // That a leaf is whole again is worth no waiting.
+            // Writes need not wait for the record that a leaf is whole again.
             self.absences.is_unrecorded.fetch_or(is_more, Ordering::AcqRel);
             if is_more {
                 // The leaves that go on have a state then that the other leaves do not have.

@@ -135,7 +135,8 @@ impl Pool {
         }
     }
 
-    /// Its first txg. After an error the caller releases everything that it holds.
+    /// Creates the contents of the pool in its first txg. After an error, the caller releases all
+    /// resources.
     async fn begin(self: &Arc<Self>, root: &DatasetName) -> Result<(), PoolError> {
         self.format_dataset(root, &self.gate.forming()).await?;
         self.start();

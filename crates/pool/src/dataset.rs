@@ -87,10 +87,10 @@ impl Pool {
         }
         let props = self.effective_props(dataset).await?;
         let objset = match Objset::open(self.objset_context(dataset, &props), root).await {
-            // A damaged root costs the dataset and the log. A root that a device does not read may come back, and the log
-            // with it: its blocks are not to be used again meanwhile.
+            // A damaged root costs the dataset and its log. A root that a device does not read may
+            // become readable, and the log with it, so that its blocks must not be used again.
             Err(error) if without_missing || error.is_damage() => {
-                tracing::error!(dataset = dataset.name, %error, "its log is given up");
+                tracing::error!(dataset = dataset.name, %error, "the log of a dataset is abandoned");
                 return Ok(());
             }
             opened => opened?,
@@ -103,7 +103,8 @@ impl Pool {
         let found = IntentLog::found(objset.id(), header, store, Arc::clone(&self.env));
         let is_old = |checkpoint: &Txg| header.claim_txg.get() == 0 && *checkpoint < first;
         let claimed = match (self.rewound_to, self.returned_to.filter(is_old)) {
-            // The price of going back: what the log promised lies behind the state that was opened.
+            // A rewind discards the log: its records follow a later state than the one that was
+            // opened.
             (Some(state), _) => found.claim_to_discard(first, state).await?,
             (None, Some(checkpoint)) => found.claim_without_records(first, checkpoint).await?,
             (None, None) if without_missing => found.claim_what_answers(first).await?,
@@ -162,7 +163,7 @@ impl Pool {
         self.bring_up_with_open(open, &[]).await
     }
 
-    /// The same for programs that have these of its objects open.
+    /// As [`Self::bring_up`], while programs have `objects` open.
     pub(crate) async fn bring_up_with_open(
         self: &Arc<Self>,
         open: &Arc<OpenDataset>,
@@ -218,8 +219,9 @@ impl Pool {
         Ok(dataset)
     }
 
-    /// Whether a dataset was written to since its latest snapshot: one that was not may be a replica, to which only the
-    /// stream that it is of writes. (test: `a_mount_alone_writes_nothing_to_a_replica`)
+    /// True if a dataset has changed since its latest snapshot. An unchanged dataset may be a
+    /// replica, and only its incoming stream may write to a replica.
+    /// (test: `a_mount_alone_writes_nothing_to_a_replica`)
     async fn has_changed(&self, open: &OpenDataset) -> Result<bool, PoolError> {
         let head = self.dsl.dataset(open.object()).await?;
         Ok(head.bp.birth().get() > head.prev_snapshot_txg.get())
@@ -262,7 +264,7 @@ impl Pool {
     }
 
     /// # Errors
-    /// [`PoolError::NoSuchPool`] when the pool is being closed, or has been.
+    /// [`PoolError::NoSuchPool`] when the pool is closed or is being closed.
     fn check_open(&self) -> Result<(), PoolError> {
         if self.closing.load(Ordering::Acquire) { Err(PoolError::NoSuchPool) } else { Ok(()) }
     }
@@ -345,7 +347,8 @@ impl Pool {
     /// Closes the file system called `name`, if it is open.
     ///
     /// # Errors
-    /// When it does not exist, or cannot be made stable; [`PoolError::Busy`] while a stream is being received into it.
+    /// When it does not exist or cannot be made stable. [`PoolError::Busy`] while a stream is being
+    /// received into it.
     pub async fn close_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         let dataset = self.dsl.resolve(name).await?;
         let open = self.datasets.read().get(&dataset.objset()).cloned();
@@ -370,7 +373,8 @@ impl Pool {
     /// Renames a dataset and all below it; open ones go on under their new names.
     ///
     /// # Errors
-    /// As [`dsl::Dsl::rename_dataset`]; [`PoolError::Busy`] while a stream is being received into one of them.
+    /// As [`dsl::Dsl::rename_dataset`]. [`PoolError::Busy`] while a stream is being received into
+    /// one of the datasets.
     pub async fn rename_dataset(self: &Arc<Self>, name: &str, new_name: &str) -> Result<(), PoolError> {
         let _nobody_opens_it = self.loading.write().await;
         let (name, new_name) = (name.to_owned(), new_name.to_owned());

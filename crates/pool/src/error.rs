@@ -34,7 +34,7 @@ impl std::fmt::Display for MissingFeature {
 }
 
 impl PoolError {
-    /// Whether something of the pool is lost, see [`DmuError::is_loss`].
+    /// True if data of the pool is lost, see [`DmuError::is_loss`].
     pub(crate) fn is_loss(&self) -> bool {
         match self {
             Self::Damaged { .. } | Self::SpaceMap { .. } => true,
@@ -65,10 +65,11 @@ pub enum PoolError {
         /// The first that is missing.
         vdev: VdevId,
     },
-    /// Devices of the pool have histories of their own: the pool was imported twice, each time without the other devices.
+    /// The devices of the pool have more than one history: the pool was imported twice, each time
+    /// without the other devices.
     #[error("its devices hold different histories of the pool ({})", .devices.iter().map(|other| format!("{} and {}", other.path.display(), other.kept.display())).collect::<Vec<_>>().join(", "))]
     TwoHistories {
-        /// The devices, each with a device that has the other history.
+        /// The devices. Each names a device that has the other history.
         devices: Vec<vdev::OtherCopy>,
     },
     /// A device has become smaller than what the pool has on it.

@@ -5,7 +5,7 @@
 //!   vdev::LeafWatch ───────────────────► resource.fs.zfs.statechange            a leaf's state
 //!                                        ereport.fs.zfs.{io, checksum, delay, deadman, vdev.*}
 //!   suspension, lost blocks, logs ─────► ereport.fs.zfs.{io_failure, data, log_replay}
-//!   an import without a space map ─────► ereport.fs.zfs.metaslab                 OpenZFS has no such event
+//!   an import without a space map ─────► ereport.fs.zfs.metaslab                 not in OpenZFS
 //!                                          │ so many of a kind and device in a second
 //!                                          ▼
 //!                                        Tuning::events, which outlives the pool

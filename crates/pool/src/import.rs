@@ -48,7 +48,8 @@ use crate::{CheckpointRefusal, MissingFeature, Pool, PoolError, Tuning};
 pub struct ImportSpec {
     /// Devices to look at.
     pub paths: Vec<PathBuf>,
-    /// Look also where labels say that leaves were, below `/dev`: a device that has several names keeps the name it had.
+    /// Also searches the paths below `/dev` that labels name, so that a device with several names
+    /// keeps its name.
     pub own_paths: bool,
     /// By name; among several of one name the guid decides.
     pub name: Option<String>,
@@ -79,7 +80,7 @@ pub struct ImportSpec {
 const CLAIMS_AT_ONCE: usize = 8;
 
 impl ImportSpec {
-    /// The pools that its devices are of.
+    /// Finds the pools that the devices belong to.
     async fn find(&self, env: &Arc<dyn Env>) -> Vec<Candidate> {
         let behind = self.left.as_ref().map(|left| left.behind.clone()).unwrap_or_default();
         let mut found = scan(env, &self.paths).await;
@@ -95,8 +96,9 @@ impl ImportSpec {
         candidates_without(&found, &behind)
     }
 
-    /// Refuses to choose between histories. After a restart the history counts that this host left; the devices that
-    /// have another one are out of use then, by name.
+    /// Returns an error if the devices have more than one history. After a restart of this host,
+    /// the history that this host left counts, and devices with another history are out of use and
+    /// named in `zpool status`.
     fn check_histories(&self, devices: Vec<OtherCopy>) -> Result<(), PoolError> {
         match devices.is_empty() || self.left.is_some() {
             true => Ok(()),
@@ -104,7 +106,8 @@ impl ImportSpec {
         }
     }
 
-    /// Refuses a pool that this host left when only devices are there that lacked something at that time.
+    /// Refuses a pool that this host left if the devices that were complete at that time are
+    /// missing.
     fn check_behind(&self, vdevs: &VdevTree) -> Result<(), PoolError> {
         match &self.left {
             Some(left) if vdevs.depends_on(&left.behind) => Err(LeftAlone::Older.into()),
@@ -154,7 +157,7 @@ impl Pool {
         }
     }
 
-    /// Takes a pool into use that has just been opened. After an error the caller releases everything that it holds.
+    /// Takes a newly opened pool into use. After an error, the caller releases all resources.
     async fn put_in_use(self: &Arc<Self>, candidate: &Candidate, spec: &ImportSpec) -> Result<(), PoolError> {
         self.load_autotrim().await?;
         self.load_auxiliaries(candidate).await;
@@ -173,6 +176,7 @@ impl Pool {
             }
             self.replay_logs_of_clones().await?;
             self.destroy_leftovers().await?;
+            self.release_temporary_holds().await?;
         }
         self.open_caches().await;
         self.resume_scrub().await?;
@@ -229,7 +233,8 @@ fn choose(found: Vec<Candidate>, spec: &ImportSpec) -> Result<Candidate, PoolErr
     if matching.next().is_some() { Err(PoolError::Ambiguous) } else { Ok(first) }
 }
 
-/// Opens the newest state; with [`ImportSpec::rewind`], and if that is damaged, the newest that is not, see [`rewind`].
+/// Opens the newest state. If that state is damaged and [`ImportSpec::rewind`] allows it, opens the
+/// newest state that is not damaged: see [`rewind`].
 async fn open_newest(
     env: &Arc<dyn Env>,
     candidate: &Candidate,
@@ -252,7 +257,7 @@ async fn open_newest(
             Ok(pool) => return Ok(pool),
             Err((_, PoolError::NoUberblock)) => break,
             Err((txg, error)) if is_damage(&error) => {
-                tracing::warn!(%txg, %error, "an older state is no better");
+                tracing::warn!(%txg, %error, "an older state is damaged too");
                 tried = txg;
             }
             Err((_, error)) => return Err(error),
@@ -261,7 +266,8 @@ async fn open_newest(
     Err(first)
 }
 
-/// Opens the newest state that is not after `max`, if it reads back; else says which txg that is of.
+/// Opens the newest state whose txg is at most `max`, if that state can be read. Otherwise returns
+/// the txg of the state with the error.
 async fn open_older(
     env: &Arc<dyn Env>,
     candidate: &Candidate,
@@ -376,8 +382,9 @@ async fn open_at(
 /// What keeps a pool of the other byte order from being changed, where features are named.
 const BIG_ENDIAN: &str = "big-endian byte order";
 
-/// Vdevs whose devices are closed when this goes, unless a pool has them by then. Every step of opening a pool may fail, or
-/// be dropped: none of them has to think of the devices.
+/// Vdevs whose devices are closed when this value is dropped, unless a pool owns them by then.
+/// Every step of opening a pool may fail or be dropped, and none of these steps has to close the
+/// devices.
 pub(crate) struct OpenVdevs(Option<Arc<VdevTree>>);
 
 impl OpenVdevs {
@@ -385,7 +392,7 @@ impl OpenVdevs {
         Self(Some(Arc::clone(vdevs)))
     }
 
-    /// They are the pool's to close from now on.
+    /// The pool is responsible for closing the vdevs from now on.
     pub(crate) fn into_pool(mut self) {
         self.0 = None;
     }
@@ -398,7 +405,7 @@ impl Drop for OpenVdevs {
 }
 
 struct Opened {
-    /// Closes the vdevs, unless a pool takes them.
+    /// Closes the vdevs, unless a pool takes them over.
     open: OpenVdevs,
     vdevs: Arc<VdevTree>,
     zio: Arc<Zio>,
@@ -530,7 +537,8 @@ async fn assemble(
         false => space_maps.load(&dsl, &zio, &mapped).await?,
     }
     load_dtls(&dsl, &vdevs).await?;
-    // A vdev that can do without such a leaf goes on without it: whether it is foreign is not certain.
+    // A vdev that can do without such a leaf continues without it. Nobody can be certain that the
+    // leaf is foreign.
     let foreign = vdevs.refuse_noted_foreign();
     vdevs.forget_labels();
     if let Err(error) = check_vdevs(&vdevs, spec) {

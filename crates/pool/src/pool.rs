@@ -140,7 +140,7 @@ pub struct Pool {
     pub(crate) evacuation: Evacuation,
     /// The state that was opened is the checkpoint of that txg, and nothing was written since the pool returned to it.
     pub(crate) returned_to: Option<Txg>,
-    /// The state that was opened is an older one than the newest, of that txg: later txgs were given up.
+    /// The txg that was opened, if it is older than the newest txg. The later txgs were abandoned.
     pub(crate) rewound_to: Option<Txg>,
     /// Of the last txg that was synced since the pool was opened.
     pub(crate) last_uberblock: Mutex<Option<UberblockPhys>>,
@@ -169,9 +169,9 @@ pub struct Pool {
     pub(crate) opening: async_lock::Mutex<()>,
     /// Who reads snapshots.
     pub(crate) readers: Readers,
-    /// Who reads datasets while others change them.
+    /// The views of readers, which exclude changes of datasets.
     pub(crate) views: DatasetViews,
-    /// The pool is being closed: no dataset is opened any more.
+    /// True while the pool is being closed: then no dataset is opened.
     pub(crate) closing: AtomicBool,
     /// Freed room is discarded.
     pub(crate) autotrim: AtomicBool,
@@ -193,11 +193,11 @@ pub struct Pool {
     /// Devices that were given up because they did not answer.
     pub(crate) given_up: Mutex<GivenUp>,
     pub(crate) events: Arc<PoolEvents>,
-    /// Who records which devices lack something.
+    /// Records which devices lack data.
     pub(crate) absences: Absences,
     /// One of them is being tried again.
     pub(crate) taking_back: AtomicBool,
-    /// Vdevs may have larger devices than before: one was taken out, or is back.
+    /// True if a vdev may now have larger devices, because a device was removed or has returned.
     pub(crate) may_grow: AtomicBool,
     stopping: AtomicBool,
     /// No txg turns any more.
@@ -226,7 +226,7 @@ pub(crate) struct Parts {
     pub opened_at: (Txg, u64),
     /// The uberblock that it was opened at; none of a new pool.
     pub uberblock: Option<UberblockPhys>,
-    /// Devices that were passed over when it was opened.
+    /// Devices that were passed over when the pool was opened.
     pub others: Vec<OtherCopy>,
     pub replay_watch: Option<Arc<dyn zil::ReplayWatch>>,
 }
@@ -402,7 +402,8 @@ impl Pool {
         self.opened_txg
     }
 
-    /// Devices that were passed over when it was opened, because others are newer copies of the same leaves.
+    /// Returns the devices that were passed over when the pool was opened, because other devices
+    /// are newer copies of the same leaves.
     #[must_use]
     pub fn other_copies(&self) -> &[OtherCopy] {
         &self.others
@@ -420,7 +421,8 @@ impl Pool {
         self.space.room()
     }
 
-    /// Metaslabs that are out of use because their space maps are lost: nothing is allocated there.
+    /// Returns the metaslabs that are out of use because their space maps are lost. Nothing is
+    /// allocated there.
     #[must_use]
     pub fn lost_metaslabs(&self) -> Vec<(VdevId, MetaslabId)> {
         self.space_maps.sealed()
@@ -536,7 +538,8 @@ impl Pool {
     /// exported, or destroyed. Nothing can be done with the pool afterwards.
     ///
     /// # Errors
-    /// When it cannot be made stable; the pool stays open then. [`PoolError::Busy`] while a stream is being received.
+    /// When the pool cannot be made stable. The pool then stays open. [`PoolError::Busy`] while a
+    /// stream is being received.
     pub async fn close(self: &Arc<Self>, state: PoolState) -> Result<(), PoolError> {
         if self.read_only {
             self.close_devices().await;
@@ -546,7 +549,8 @@ impl Pool {
         if let Some(open) = self.open_datasets().iter().find(|open| open.is_receiving()) {
             return Err(PoolError::Busy { objset: open.objset.id() });
         }
-        // Nobody opens a dataset any more: one that was opened after the others were closed would write after the last txg.
+        // No dataset may be opened from now on, because a dataset that was opened after the others
+        // were closed would write after the last txg.
         let _nobody_opens_one = self.loading.write().await;
         self.closing.store(true, Ordering::Release);
         self.halt_evacuation().await;
@@ -575,7 +579,7 @@ impl Pool {
         // Side by side: closing a log takes some txgs, and they are the same for all.
         let unloaded = stream::iter(self.open_datasets())
             .map(|dataset| async move {
-                // Who brings it up does so to the end first.
+                // If another task is bringing the dataset up, the close waits for the end of that.
                 let _nobody_brings_it_up = dataset.loading.lock().await;
                 self.unload(&dataset).await
             })

@@ -26,7 +26,7 @@ impl Pool {
     pub async fn pool_props(&self) -> Result<BTreeMap<String, PropValue>, PoolError> {
         match self.read_pool_props().await {
             Err(error) if error.is_loss() => {
-                tracing::error!(pool = self.name(), %error, "the pool's properties are damaged: their defaults are in force");
+                tracing::error!(pool = self.name(), %error, "the pool's properties are damaged: the defaults apply");
                 Ok(BTreeMap::new())
             }
             read => read,

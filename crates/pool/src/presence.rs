@@ -93,8 +93,8 @@ impl Pool {
     /// Opens a leaf anew that was out of use, and begins to bring it up to date; says how it is then.
     ///
     /// # Errors
-    /// [`PoolError::Device`]; [`VdevError::WrittenElsewhere`]; when it cannot be made stable. That a device is not there is no
-    /// error.
+    /// [`PoolError::Device`]; [`VdevError::WrittenElsewhere`]; or when the change cannot be made
+    /// stable. A missing device is not an error.
     pub async fn bring_online(self: &Arc<Self>, leaf: Guid) -> Result<VdevState, PoolError> {
         self.check_writable()?;
         let _alone = self.adding.lock().await;
@@ -149,7 +149,8 @@ impl Pool {
         self.begin_resilver().await
     }
 
-    /// The first leaf that is out of use because it was written elsewhere, as an error.
+    /// Returns an error if a leaf is out of use because it was written elsewhere. The error names
+    /// the first such leaf.
     fn check_none_elsewhere(&self) -> Result<(), PoolError> {
         let is_elsewhere = |leaf: &Arc<Leaf>| leaf.state() == (VdevState::Unavail, VdevAux::Elsewhere);
         match self.vdevs.leaves().into_iter().find(is_elsewhere) {

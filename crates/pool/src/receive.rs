@@ -15,8 +15,9 @@
 //! it is, written with each txg, and a stream that goes on from there is received into the same.
 //!
 //! Invariants
-//! - While a stream is being received, its dataset is neither destroyed, renamed, rolled back nor promoted, and what is
-//!   received in part gets no snapshot (test: `a_receive_keeps_its_dataset_busy`).
+//! - While a stream is being received, its dataset is neither destroyed, renamed, rolled back nor
+//!   promoted, and a partially received dataset gets no snapshot
+//!   (test: `a_receive_keeps_its_dataset_busy`).
 //! - A stream that is damaged, cut, or does not fit leaves nothing behind.
 //!   (test: `a_stream_that_breaks_off_leaves_nothing`)
 //! - What is kept of one is what its note says, whatever ended it (tests: `a_stream_that_breaks_off_is_gone_on_with`, the

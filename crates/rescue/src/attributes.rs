@@ -1,4 +1,4 @@
-//! What a file is, beside its contents.
+//! The attributes of a file: everything except its contents.
 
 use ondisk::znode::flags;
 use ondisk::{DnodeImage, ObjectType};
@@ -9,35 +9,35 @@ const PERMISSIONS: u32 = 0o7777;
 /// The attributes of a file, as `stat` and the extended ones need them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileAttributes {
-    /// What it is.
+    /// The type of the file.
     pub kind: FileKind,
-    /// Permission bits, with set-id and sticky.
+    /// The permission bits, with set-id and sticky bits.
     pub permissions: u32,
-    /// Owner.
+    /// The owner.
     pub uid: u32,
-    /// Group.
+    /// The group.
     pub gid: u32,
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Names.
+    /// The number of names.
     pub links: u64,
-    /// Which device, if it is one.
+    /// The device number, if the file is a device.
     pub device: DeviceNumber,
-    /// Last access.
+    /// The time of the last access.
     pub atime: Timestamp,
-    /// Last change of contents.
+    /// The time of the last change of the contents.
     pub mtime: Timestamp,
-    /// When it was made.
+    /// The time of creation.
     pub created: Timestamp,
-    /// The directory it was last linked into.
+    /// The directory in which the file was last linked.
     pub parent: u64,
-    /// It holds extended attributes of another object.
+    /// True if the object belongs to the extended attributes of another object.
     pub is_hidden: bool,
-    /// The directory of its extended attributes; 0 for none.
+    /// The directory of its extended attributes; 0 if there is none.
     pub xattr_dir: u64,
-    /// Extended attributes that lie with it, packed.
+    /// The packed extended attributes that are stored as a system attribute.
     pub packed_xattrs: Option<Vec<u8>>,
-    /// Text of a symbolic link, where it lies with the attributes.
+    /// The text of a symbolic link, if it is stored with the attributes.
     pub target: Option<Vec<u8>>,
 }
 
@@ -45,7 +45,7 @@ impl FileAttributes {
     /// Reads the attributes of a dnode and its spill block.
     ///
     /// # Errors
-    /// Why they make no sense.
+    /// Returns the reason if the attributes are invalid.
     pub fn read(tables: &SaTables, image: &DnodeImage, spill: Option<Vec<u8>>) -> Result<Self, String> {
         let parsed = SaImage::parse(tables, image.bonus_type, image.bonus.clone(), spill);
         let sa = parsed.map_err(|error| error.to_string())?;
@@ -71,7 +71,8 @@ impl FileAttributes {
         })
     }
 
-    /// Of an object whose attributes are lost: all its blocks, for its owner.
+    /// Makes up attributes for an object whose attributes are lost: the size covers all its blocks,
+    /// and only the owner may read.
     pub fn unknown(image: &DnodeImage) -> Self {
         let kind = match image.object_type {
             ObjectType::DIRECTORY_CONTENTS => FileKind::Directory,
@@ -103,7 +104,8 @@ fn narrow(word: u64) -> u32 {
     u32::try_from(word & u64::from(u32::MAX)).unwrap_or(0)
 }
 
-/// The text of a symbolic link behind the attributes of an old znode, if it fits there.
+/// Returns the text of a symbolic link that follows the attributes of an old znode, if the text
+/// fits there.
 fn old_target(sa: &SaImage, image: &DnodeImage) -> Option<Vec<u8>> {
     let is_old = image.bonus_type == ObjectType::ZNODE;
     let len = usize::try_from(sa.word(ZplAttr::Size)).ok()?;

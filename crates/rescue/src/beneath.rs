@@ -1,9 +1,9 @@
-//! Writing below one directory of this system, whatever names say.
+//! Writes only below one directory of this system, whatever the names are.
 //!
-//! Names come from a device that anybody may have written. A path is taken apart, each part is
-//! checked by [`check_name`], and each directory on the way is opened below the one before, never
-//! through a symbolic link. So no name leads out of the directory: not `..`, not a name with a
-//! slash, not a symbolic link that was just copied.
+//! The names come from a device that anyone may have written. A path is split into components. Each
+//! component is checked by [`check_name`], and each directory on the way is opened relative to the
+//! one before, never through a symbolic link. So no name leads out of the directory: neither `..`,
+//! nor a name with a slash, nor a symbolic link that was just copied.
 //! (tests: `names_that_lead_out_are_refused`, `a_link_on_the_way_is_not_followed`)
 
 use std::cell::RefCell;
@@ -23,14 +23,14 @@ use rustix::fs::{
 use rustix::io::Errno;
 use zpl::{DeviceNumber, FileKind, Timestamp};
 
-/// The longest name that systems take.
+/// The longest name that common file systems accept.
 const NAME_BYTES_MAX: usize = 255;
 
-/// A directory on the way: passed through, and never a symbolic link.
+/// The flags for a directory on the way, which must not be a symbolic link.
 const ON_THE_WAY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Whether a directory of this system can have an entry of this name, and only there.
+/// Checks that a directory of this system can have an entry with this name.
 ///
 /// # Errors
 /// The reason, in words.
@@ -45,7 +45,7 @@ pub fn check_name(name: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// A directory that everything is written below. Paths count from it.
+/// A directory below which everything is written. Paths are relative to it.
 pub struct Beneath {
     root: Rc<OwnedFd>,
     /// The directory that was used last.
@@ -53,7 +53,7 @@ pub struct Beneath {
 }
 
 impl Beneath {
-    /// Everything below a directory, which may be reached through symbolic links itself.
+    /// Opens a directory. Its own path may contain symbolic links.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -69,7 +69,7 @@ impl Beneath {
         std::os::fd::AsFd::as_fd(&*self.root)
     }
 
-    /// The directory of a path, and the last name.
+    /// Returns the directory of a path, opened, and the last component.
     fn place<'p>(&self, path: &'p [u8]) -> io::Result<(Rc<OwnedFd>, &'p OsStr)> {
         let (directory, name) = match path.iter().rposition(|&byte| byte == b'/') {
             Some(0) => return Err(refused("a path from the root")),
@@ -98,10 +98,10 @@ impl Beneath {
         Ok(at)
     }
 
-    /// What stands at a path, if anything. Symbolic links are not followed.
+    /// Returns the type of the file at a path, if there is one. Symbolic links are not followed.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn kind_at(&self, path: &[u8]) -> io::Result<Option<FileKind>> {
         let (directory, name) = self.place(path)?;
         let found = match statx(&*directory, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
@@ -112,19 +112,19 @@ impl Beneath {
         Ok(Some(kind.ok_or_else(|| io::Error::other("unknown type of file"))?))
     }
 
-    /// Makes a directory.
+    /// Creates a directory.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn make_dir(&self, path: &[u8], permissions: u32) -> io::Result<()> {
         let (directory, name) = self.place(path)?;
         Ok(mkdirat(&*directory, name, Mode::from_raw_mode(permissions))?)
     }
 
-    /// Makes a directory and all above it, where they are missing.
+    /// Creates a directory and its missing parents.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn make_dirs(&self, path: &[u8], permissions: u32) -> io::Result<()> {
         let ends = (1..=path.len()).filter(|&end| path.get(end).is_none_or(|&byte| byte == b'/'));
         for end in ends {
@@ -136,11 +136,12 @@ impl Beneath {
         Ok(())
     }
 
-    /// Makes an empty file, or empties the one that is there. A symbolic link is replaced, and not
-    /// written through.
+    /// Creates an empty file, or empties an existing one. A symbolic link is replaced, not
+    /// followed.
     ///
     /// # Errors
-    /// Those of the system; also where a pipe, socket or device stands: it may lead anywhere.
+    /// The error of the operating system; also if the path is a pipe, socket or device, because
+    /// writing there may have any effect.
     pub fn create(&self, path: &[u8], permissions: u32) -> io::Result<File> {
         match self.kind_at(path)? {
             None | Some(FileKind::File) => {}
@@ -155,10 +156,10 @@ impl Beneath {
         Ok(File::from(openat(&*directory, name, flags, Mode::from_raw_mode(permissions))?))
     }
 
-    /// A file to append to, which keeps its first `bytes` and no more.
+    /// Opens a file for appending and truncates it to its first `bytes`.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn append(&self, path: &[u8], bytes: u64) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (directory, name) = self.place(path)?;
@@ -167,10 +168,10 @@ impl Beneath {
         Ok(file)
     }
 
-    /// The contents of a small file; none if there is no such file.
+    /// Returns the contents of a small file. `None` if the file does not exist.
     ///
     /// # Errors
-    /// Those of the system; also when it has more than `max` bytes.
+    /// The error of the operating system; also if the file is larger than `max` bytes.
     pub fn read(&self, path: &[u8], max: u64) -> io::Result<Option<Vec<u8>>> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match self
@@ -189,28 +190,28 @@ impl Beneath {
         }
     }
 
-    /// Gives what stands at `old` the name `new`, in place of what stands there.
+    /// Renames `old` to `new`, which is replaced.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn rename(&self, old: &[u8], new: &[u8]) -> io::Result<()> {
         let ((from, old), (to, new)) = (self.place(old)?, self.place(new)?);
         Ok(renameat(&*from, old, &*to, new)?)
     }
 
-    /// Makes a symbolic link with this text.
+    /// Creates a symbolic link with this text.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn symlink(&self, text: &[u8], path: &[u8]) -> io::Result<()> {
         let (directory, name) = self.place(path)?;
         Ok(symlinkat(OsStr::from_bytes(text), &*directory, name)?)
     }
 
-    /// Makes a pipe, socket or device.
+    /// Creates a pipe, socket or device.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn make_special(
         &self,
         path: &[u8],
@@ -223,52 +224,52 @@ impl Beneath {
         Ok(mknodat(&*directory, name, kind, mode, makedev(device.major, device.minor))?)
     }
 
-    /// Gives what stands at `old` a second name.
+    /// Gives the file at `old` a second name.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn link(&self, old: &[u8], new: &[u8]) -> io::Result<()> {
         let ((from, old), (to, new)) = (self.place(old)?, self.place(new)?);
         Ok(linkat(&*from, old, &*to, new, AtFlags::empty())?)
     }
 
-    /// Removes the name of what is no directory.
+    /// Removes a name that is not a directory.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn remove(&self, path: &[u8]) -> io::Result<()> {
         let (directory, name) = self.place(path)?;
         Ok(unlinkat(&*directory, name, AtFlags::empty())?)
     }
 
-    /// Sets an extended attribute, of a symbolic link too.
+    /// Sets an extended attribute, also of a symbolic link.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn set_xattr(&self, path: &[u8], name: &[u8], value: &[u8]) -> io::Result<()> {
         let (directory, last) = self.place(path)?;
-        // The system call takes no descriptor. What the path of the descriptor leads to is no link
-        // but the directory.
+        // The system call accepts no descriptor. The path through the descriptor leads to the
+        // directory itself, and to no symbolic link.
         let place = through(&directory).join(last);
         Ok(lsetxattr(place, OsStr::from_bytes(name), value, XattrFlags::empty())?)
     }
 
-    /// Gives what stands at a path to somebody else.
+    /// Sets the owner and group of the file at a path.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn set_owner(&self, path: &[u8], uid: u32, gid: u32) -> io::Result<()> {
-        // All bits set means: leave it as it is.
+        // All bits set means that the value does not change.
         let uid = (uid != u32::MAX).then(|| Uid::from_raw(uid));
         let gid = (gid != u32::MAX).then(|| Gid::from_raw(gid));
         let (directory, name) = self.place(path)?;
         Ok(chownat(&*directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Sets permissions, of what is no symbolic link.
+    /// Sets the permissions of a file that is not a symbolic link.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn set_permissions(&self, path: &[u8], permissions: u32) -> io::Result<()> {
         let (directory, name) = self.place(path)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -279,7 +280,7 @@ impl Beneath {
     /// Sets the times of last access and last change of contents.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The error of the operating system.
     pub fn set_times(&self, path: &[u8], atime: Timestamp, mtime: Timestamp) -> io::Result<()> {
         let time = |at: Timestamp| Timespec { tv_sec: at.secs, tv_nsec: at.nanos.into() };
         let times = Timestamps { last_access: time(atime), last_modification: time(mtime) };
@@ -292,7 +293,7 @@ fn refused(why: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
-/// A path that leads to what a descriptor is of.
+/// Returns a path to the file behind a descriptor.
 fn through(descriptor: &OwnedFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
 }
@@ -333,7 +334,7 @@ mod tests {
         assert!(beneath.make_dir(b"way/new", 0o700).is_err());
         assert!(beneath.set_permissions(b"end", 0o777).is_err());
         beneath.set_times(b"end", Timestamp::default(), Timestamp::default()).expect("of the link itself");
-        // A file takes the place of the link.
+        // A file replaces the link.
         beneath.create(b"end", 0o600).expect("a file");
         assert_eq!(beneath.kind_at(b"end").expect("there"), Some(FileKind::File));
         assert_eq!(std::fs::read(outer.join("kept")).expect("a file"), b"kept");

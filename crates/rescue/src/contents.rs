@@ -8,15 +8,15 @@ use zio::Keep;
 
 use crate::tree::{BlockTree, TreeRun, chain};
 
-/// Bytes that are read at the same time.
+/// The number of bytes that are read at the same time.
 const AT_ONCE_BYTES: u64 = 8 << 20;
 
-/// Byte ranges of a file that cannot be read, in order, and why the first of them cannot.
+/// The byte ranges of a file that cannot be read, in order, and the reason for the first of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LostRanges {
-    /// The ranges. None touches another.
+    /// The ranges, which do not touch each other.
     pub ranges: Vec<Range<u64>>,
-    /// Why the first one is lost.
+    /// The reason why the first range is lost.
     pub why: Option<String>,
 }
 
@@ -32,18 +32,18 @@ impl LostRanges {
         self.why.get_or_insert(why);
     }
 
-    /// How many bytes are lost.
+    /// Returns the number of lost bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 }
 
-/// Gives `put` each run of data of the first `size` bytes with its offset, in order, and returns
-/// what is lost. Nothing is put for holes and lost ranges.
+/// Calls `put` for each run of data in the first `size` bytes with its offset, in order, and
+/// returns the lost ranges. `put` is not called for holes and lost ranges.
 ///
 /// # Errors
-/// Those of `put`; nothing is read after one.
+/// The first error of `put`, which ends the copy.
 pub async fn copy_contents<E>(
     tree: &BlockTree<'_>,
     size: u64,
@@ -80,7 +80,7 @@ fn bytes_of(block: u64, end: u64, block_bytes: u64, size: u64) -> Range<u64> {
     block.saturating_mul(block_bytes).min(size)..end.saturating_mul(block_bytes).min(size)
 }
 
-/// Reads all blocks that wait, and puts them in order.
+/// Reads all pending blocks and passes them on in order.
 async fn flush<E>(
     tree: &BlockTree<'_>,
     waiting: &mut Vec<(u64, Blkptr)>,
@@ -105,7 +105,7 @@ async fn flush<E>(
     Ok(())
 }
 
-/// The first `len` bytes of an object that leads to others; `None` when a part of them is lost.
+/// Returns the first `len` bytes of an object with metadata. `None` if a part of them is lost.
 pub(crate) async fn read_whole(tree: &BlockTree<'_>, len: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; len];
     let put = |at: u64, run: &[u8]| {

@@ -1,8 +1,8 @@
 //! The datasets of one state of a pool, read in spite of damage.
 //!
-//! Datasets are found by going over all objects of the meta-objset, and not by following names: a
-//! name that is lost costs the name. A component that stands for a lost name begins with `%`, which
-//! no name of a dataset may.
+//! Datasets are found by scanning all objects of the meta-objset, not by following names, so a lost
+//! name costs only the name. A component that stands for a lost name begins with `%`, which no
+//! dataset name may contain.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use ondisk::{Blkptr, DnodeImage, ObjectType};
 use crate::names::read_names;
 use crate::objects::{ObjectSlot, ObjectTable, TablePart};
 
-/// Deepest nesting of datasets that is followed.
+/// The deepest nesting of datasets that is followed.
 const DEPTH_MAX: usize = 128;
 
 /// A file system, volume or snapshot.
@@ -20,51 +20,52 @@ const DEPTH_MAX: usize = 128;
 pub struct FoundDataset {
     /// Its full name.
     pub name: String,
-    /// Its number: the object in the meta-objset.
+    /// Its object number in the meta-objset.
     pub object: u64,
-    /// Where its objects are.
+    /// The pointer to its objset.
     pub root: Blkptr,
-    /// When it was made, in seconds since 1970.
+    /// The time of creation, in seconds since 1970.
     pub created_secs: u64,
-    /// Bytes that it refers to, before compression.
+    /// The bytes that it refers to, before compression.
     pub bytes: u64,
 }
 
 impl FoundDataset {
-    /// Whether nothing can be read without a key.
+    /// True if nothing can be read without a key.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.root.uses_crypt()
     }
 
-    /// Whether it is a snapshot.
+    /// True for a snapshot.
     #[must_use]
     pub fn is_snapshot(&self) -> bool {
         self.name.contains('@')
     }
 }
 
-/// All datasets that were found.
+/// The datasets that were found.
 #[derive(Clone, Debug, Default)]
 pub struct FoundDatasets {
-    /// By name.
+    /// The datasets, sorted by name.
     pub datasets: Vec<FoundDataset>,
-    /// Objects of the meta-objset whose dnodes are lost: datasets may be among them.
+    /// The number of objects in the meta-objset whose dnodes are lost. Some of them may be
+    /// datasets.
     pub lost_objects: u64,
 }
 
-/// What the meta-objset holds of datasets.
+/// The dirs and datasets in the meta-objset.
 #[derive(Default)]
 struct Records {
     dirs: BTreeMap<u64, DslDirPhys>,
     datasets: BTreeMap<u64, DslDatasetPhys>,
-    /// Component and parent of each dir whose name is known.
+    /// The component of each dir whose name is known.
     components: BTreeMap<u64, String>,
-    /// The part behind the `@` of each snapshot whose name is known.
+    /// The part after the `@` of each snapshot whose name is known.
     snapshots: BTreeMap<u64, String>,
 }
 
-/// All datasets in the meta-objset `mos` of a pool called `pool`.
+/// Finds all datasets in the meta-objset `mos` of a pool with the name `pool`.
 pub(crate) async fn find_datasets(mos: &ObjectTable<'_>, pool: &str) -> FoundDatasets {
     let mut found = FoundDatasets::default();
     let mut records = Records::default();
@@ -123,7 +124,7 @@ impl Records {
         })
     }
 
-    /// The name of a dir; none if people do not see it.
+    /// Returns the name of a dir. `None` for a hidden dir.
     fn path_of(&self, dir: u64, pool: &str) -> Option<String> {
         let mut components = Vec::new();
         let mut at = dir;
@@ -148,7 +149,7 @@ impl Records {
     }
 }
 
-/// The objects that a ZAP names, with their names.
+/// Returns the objects that a ZAP names, with their names.
 async fn named(mos: &ObjectTable<'_>, table: u64) -> Vec<(u64, String)> {
     if table == 0 {
         return Vec::new();
@@ -158,8 +159,8 @@ async fn named(mos: &ObjectTable<'_>, table: u64) -> Vec<(u64, String)> {
     names.values.iter().filter_map(|value| Some((value.word()?, component(&value.name)))).collect()
 }
 
-/// A component of a name, or the name of a snapshot, without bytes that no such name may have:
-/// names are printed, and become directories.
+/// Returns a component of a dataset name, or the name of a snapshot, with invalid bytes replaced,
+/// because names are printed and become directories.
 pub(crate) fn component(name: &[u8]) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.: %$".contains(&byte);
     let is_only_dots = name.iter().all(|&byte| byte == b'.');

@@ -1,4 +1,5 @@
-//! Why a rescue stops. Damage is no reason: damage is reported, and the rescue goes on.
+//! The errors that end a rescue. Damage is not among them: it is reported, and the rescue
+//! continues.
 
 use std::path::PathBuf;
 
@@ -8,45 +9,45 @@ pub enum RescueError {
     /// A device cannot be opened.
     #[error("cannot open {path}")]
     Open {
-        /// The device.
+        /// The path of the device.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: env::DeviceError,
     },
-    /// The layout of the devices makes no sense.
+    /// The layout of the devices is invalid.
     #[error("the devices cannot be arranged as a pool")]
     Layout(#[source] vdev::VdevError),
-    /// The devices hold several pools, and nothing says which one is meant.
+    /// The devices hold several pools, and neither a name nor a guid was given.
     #[error("the devices belong to more than one pool: {names}")]
     Ambiguous {
-        /// Name and guid of each pool.
+        /// The name and guid of each pool.
         names: String,
     },
     /// No state can be read.
     #[error("{what}")]
     Nothing {
-        /// What was looked for.
+        /// What the search looked for.
         what: &'static str,
     },
     /// The target cannot be written to.
     #[error("cannot write {path}")]
     Target {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
-    /// The target holds the results of another rescue.
+    /// The target has the results of the rescue of another state.
     #[error("the target was begun with another state: txg {begun}, not {asked}")]
     OtherState {
-        /// The txg of the state that was begun.
+        /// The txg of the state in the target.
         begun: u64,
-        /// The txg asked for.
+        /// The requested txg.
         asked: u64,
     },
-    /// The notes of an earlier run cannot be understood.
+    /// The state file of an earlier run is damaged.
     #[error("the state file of the target is damaged; remove the directory .sawmill-rescue to begin again")]
     Notes,
 }

@@ -12,56 +12,56 @@ use crate::names::{ReadNames, read_names};
 use crate::objects::{ObjectSlot, ObjectTable, TablePart};
 use crate::tree::BlockTree;
 
-/// Extended attributes and link texts are no longer than this: the system takes no longer ones.
+/// The largest extended attribute or link text, because Linux accepts no larger one.
 const VALUE_BYTES_MAX: u64 = 64 << 10;
 
 /// A file that was found.
 #[derive(Clone, Debug)]
 pub struct FoundFile {
-    /// Its object.
+    /// Its object number.
     pub object: u64,
-    /// The dnode.
+    /// Its dnode.
     pub image: DnodeImage,
-    /// What it is.
+    /// Its attributes.
     pub attributes: FileAttributes,
-    /// Why its attributes are made up, if they are lost.
+    /// Why its attributes are made up, if the real ones are lost.
     pub lost_attributes: Option<String>,
 }
 
-/// What became of an object that is looked for.
+/// The result of the search for a file.
 #[derive(Debug)]
 pub enum FileSlot {
-    /// It is a file.
+    /// The file.
     Found(Box<FoundFile>),
-    /// There is no such object, or it is no file.
+    /// There is no such object, or the object is not a file.
     None,
-    /// Its dnode is lost.
+    /// The dnode of the object is lost.
     Lost(String),
 }
 
-/// Extended attributes, and what is lost of them.
+/// The readable extended attributes of a file, and the lost ones.
 #[derive(Debug, Default)]
 pub struct FoundXattrs {
     /// Names and values.
     pub values: Vec<(Vec<u8>, Vec<u8>)>,
-    /// What is lost.
+    /// Descriptions of the lost parts.
     pub lost: Vec<String>,
 }
 
-/// The files under one root.
+/// The files of one dataset.
 pub struct FileTree<'a> {
     table: ObjectTable<'a>,
     tables: SaTables,
-    /// The root directory; none when the object that names it is lost.
+    /// The root directory. `None` if the master node is lost.
     root: Option<u64>,
-    /// A directory that people do not see.
+    /// A hidden directory of the format.
     shares: Option<u64>,
-    /// What is lost that concerns all files.
+    /// Lost parts that affect all files.
     pub lost: Vec<String>,
 }
 
 impl<'a> FileTree<'a> {
-    /// The file system in these objects.
+    /// Opens the file system in these objects.
     pub async fn open(table: ObjectTable<'a>) -> Self {
         let mut lost = Vec::new();
         let names = names_at(&table, MASTER_NODE.get(), "the master node", &mut lost).await;
@@ -74,22 +74,22 @@ impl<'a> FileTree<'a> {
         Self { table, tables, root, shares, lost }
     }
 
-    /// The objects below.
+    /// Returns the objects of the dataset.
     pub fn table(&self) -> &ObjectTable<'a> {
         &self.table
     }
 
-    /// The root directory; none when the object that names it is lost.
+    /// Returns the root directory. `None` if the master node is lost.
     pub fn root(&self) -> Option<u64> {
         self.root
     }
 
-    /// Whether an object is a directory of the format's own.
+    /// True if an object is a hidden directory of the format.
     pub fn is_own(&self, object: u64) -> bool {
         self.shares == Some(object)
     }
 
-    /// The file of an object.
+    /// Returns the file with this object number.
     pub async fn file(&self, object: u64) -> FileSlot {
         match self.table.get(object).await {
             ObjectSlot::Free => FileSlot::None,
@@ -101,7 +101,7 @@ impl<'a> FileTree<'a> {
         }
     }
 
-    /// The file of a dnode; none if it is no file's.
+    /// Returns the file of a dnode. `None` if the dnode does not belong to a file.
     pub async fn file_of(&self, object: u64, image: DnodeImage) -> Option<FoundFile> {
         let is_file = [ObjectType::PLAIN_FILE_CONTENTS, ObjectType::DIRECTORY_CONTENTS];
         if !is_file.contains(&image.object_type) {
@@ -113,7 +113,7 @@ impl<'a> FileTree<'a> {
         };
         let (attributes, lost_attributes) = match read {
             Ok(attributes) => (attributes, None),
-            // Without the spill block a part may still be there.
+            // Some attributes may be readable without the spill block.
             Err(why) => match FileAttributes::read(&self.tables, &image, None) {
                 Ok(attributes) => (attributes, Some(why)),
                 Err(_) => (FileAttributes::unknown(&image), Some(why)),
@@ -128,7 +128,7 @@ impl<'a> FileTree<'a> {
         Ok(Some(tree.read(u64::MAX, &bp).await?.to_vec()))
     }
 
-    /// The tree of a file's blocks.
+    /// Returns the block tree of a file.
     pub fn blocks<'b>(&self, file: &'b FoundFile) -> BlockTree<'b>
     where
         'a: 'b,
@@ -136,8 +136,8 @@ impl<'a> FileTree<'a> {
         self.table.tree(file.object, &file.image)
     }
 
-    /// Names in a directory with their objects, by name, and how many blocks of the directory are
-    /// lost.
+    /// Returns the entries of a directory (name and object), sorted by name, and the number of lost
+    /// blocks of the directory.
     pub async fn entries(&self, directory: &FoundFile) -> (Vec<(Vec<u8>, u64)>, u64) {
         let names = read_names(&self.blocks(directory)).await;
         let entry = |value: &crate::names::NamedValue| {
@@ -146,7 +146,7 @@ impl<'a> FileTree<'a> {
         (names.values.iter().filter_map(entry).collect(), names.lost_blocks)
     }
 
-    /// The text of a symbolic link; none if it is lost.
+    /// Returns the text of a symbolic link. `None` if the text is lost.
     pub async fn target(&self, link: &FoundFile) -> Option<Vec<u8>> {
         match &link.attributes.target {
             Some(target) => Some(target.clone()),
@@ -154,7 +154,7 @@ impl<'a> FileTree<'a> {
         }
     }
 
-    /// All extended attributes of a file.
+    /// Returns all extended attributes of a file.
     pub async fn xattrs(&self, file: &FoundFile) -> FoundXattrs {
         let mut found = FoundXattrs::default();
         if let Some(packed) = &file.attributes.packed_xattrs {
@@ -172,7 +172,7 @@ impl<'a> FileTree<'a> {
         found
     }
 
-    /// Extended attributes that are files in a hidden directory.
+    /// Reads the extended attributes that are files in a hidden directory.
     async fn xattr_files(&self, directory: u64, into: &mut FoundXattrs) {
         let directory = match self.file(directory).await {
             FileSlot::Found(file) if file.attributes.kind == FileKind::Directory => file,
@@ -206,7 +206,7 @@ fn value_len(size: u64) -> Option<usize> {
     usize::try_from(size).ok().filter(|_| size <= VALUE_BYTES_MAX)
 }
 
-/// The entries of a ZAP that is needed by all files.
+/// Returns the entries of a ZAP that affects all files.
 async fn names_at(table: &ObjectTable<'_>, object: u64, what: &str, lost: &mut Vec<String>) -> ReadNames {
     let names = match table.get(object).await {
         ObjectSlot::Found(image) => read_names(&table.tree(object, &image)).await,
@@ -218,7 +218,8 @@ async fn names_at(table: &ObjectTable<'_>, object: u64, what: &str, lost: &mut V
     names
 }
 
-/// The object that has a name, or if names are lost, the first one of the type that it must have.
+/// Returns the object with this name. If names are lost, returns the first object of the required
+/// type.
 async fn named_or_of_type(
     table: &ObjectTable<'_>,
     names: &ReadNames,
@@ -240,7 +241,7 @@ async fn named_or_of_type(
     None
 }
 
-/// What gives the bytes of attributes their meaning.
+/// Reads the tables that describe the layout of system attributes.
 async fn attribute_tables(table: &ObjectTable<'_>, object: u64, lost: &mut Vec<String>) -> SaTables {
     let names = names_at(table, object, "the tables of attributes", lost).await;
     let registry = named_or_of_type(table, &names, REGISTRY, ObjectType::SA_ATTR_REGISTRATION).await;
@@ -266,7 +267,7 @@ async fn attribute_tables(table: &ObjectTable<'_>, object: u64, lost: &mut Vec<S
     SaTables::new(&registry, &layouts)
 }
 
-/// Bytes of a volume: what its facts say, or all blocks if those are lost.
+/// Returns the size of a volume in bytes. If the size is lost, all blocks count.
 pub async fn volume_size(table: &ObjectTable<'_>, data: &DnodeImage) -> u64 {
     const FACTS: ObjectId = ObjectId::new(2);
     let all = data.max_block_id.get().saturating_add(1).saturating_mul(data.data_block_bytes());

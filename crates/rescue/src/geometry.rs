@@ -1,12 +1,11 @@
-//! Which device is which part of the pool.
+//! Determines which device is which part of the pool.
 //!
 //! ```text
-//!  a label anywhere   has the tree of its own top-level vdev ─► that tree; devices by guid, the rest by elimination
-//!  no label           one device: itself; several: as the options say, or one mirror, stripe, raidz after another
-//!  then               the root is read, and the configuration in the meta-objset replaces both
+//!  a label is readable  the tree of its top-level vdev; devices by guid, then by elimination
+//!  no label             one device: itself; several: by the options, else mirror, stripe, raidz
+//!  then                 the root is read, and the configuration in the meta-objset replaces both
 //! ```
-//! Every guess is judged by whether the root of a state verifies, so that a wrong one costs time
-//! and nothing else.
+//! A guess counts only if the root of a state verifies, so a wrong guess costs only time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,41 +18,41 @@ use vdev::{FoundLeaf, candidates, leaf_asize, leaf_psize};
 use crate::RescueError;
 use crate::states::DeviceLabels;
 
-/// Guids that leaves get in a tree without labels: this and the following.
+/// The guid of the first leaf in a tree without labels. The next leaves get the following numbers.
 const GUESSED_GUID: u64 = 1;
-/// Sector sizes to try, as base-2 logarithms: the most frequent ones first.
+/// The sector sizes that are tried, as base-2 logarithms, most frequent first.
 const ASHIFTS: [u8; 5] = [12, 9, 13, 14, 16];
-/// Most parity of a raidz.
+/// The highest parity of a raidz.
 const PARITY_MAX: u8 = 3;
 
-/// What options say of devices without labels.
+/// The options for devices without labels.
 #[derive(Clone, Debug, Default)]
 pub struct LayoutHint {
-    /// Parity of the raidz that the devices are.
+    /// The parity, if the devices are a raidz.
     pub raidz: Option<u8>,
-    /// The devices in the order of the pool's configuration; `None` for one that is missing.
+    /// The devices in the order of the pool's configuration. `None` stands for a missing device.
     pub children: Vec<Option<PathBuf>>,
-    /// Base-2 logarithm of the sector size.
+    /// The base-2 logarithm of the sector size.
     pub ashift: Option<u8>,
-    /// Name or guid of the pool, where devices are of several.
+    /// The name or guid of the pool, if the devices belong to several pools.
     pub pool: Option<String>,
 }
 
-/// The vdevs of a pool, and where their leaves are.
+/// The vdevs of a pool and the paths of their leaves.
 #[derive(Clone, Debug)]
 pub struct Geometry {
-    /// As a configuration has it.
+    /// The vdev tree, as in a configuration.
     pub tree: NvList,
-    /// Where each leaf is, by guid.
+    /// The path of each leaf, by guid.
     pub paths: BTreeMap<Guid, PathBuf>,
-    /// The name of the pool, if a label tells it.
+    /// The name of the pool, if a label has it.
     pub pool: Option<String>,
-    /// All devices, with the guids that their labels name.
+    /// All devices, with the guids in their labels.
     devices: Vec<(PathBuf, Option<Guid>)>,
 }
 
 impl Geometry {
-    /// All arrangements to try, the likeliest first.
+    /// Returns all arrangements to try, the most likely first.
     ///
     /// # Errors
     /// [`RescueError::Ambiguous`].
@@ -66,7 +65,8 @@ impl Geometry {
         Ok(possible)
     }
 
-    /// The arrangement that the configuration in the meta-objset says; none if it has no vdevs.
+    /// Returns the arrangement according to the configuration in the meta-objset. `None` if that
+    /// has no vdevs.
     pub(crate) fn refined(&self, config: &NvList) -> Option<Self> {
         let tree = config.get_nvlist(key::VDEV_TREE)?;
         if *tree == self.tree {
@@ -79,7 +79,7 @@ impl Geometry {
         Some(refined)
     }
 
-    /// Each device to the leaf that its labels name.
+    /// Assigns each device to the leaf that its label names.
     fn assign_by_guid(&mut self) {
         let leaves: BTreeSet<Guid> = self.leaves().into_iter().map(|leaf| leaf.guid).collect();
         for (path, guid) in &self.devices {
@@ -89,8 +89,8 @@ impl Geometry {
         }
     }
 
-    /// Each device to the leaf that stands where it stood in `earlier`, if the top-level vdev has
-    /// as many leaves.
+    /// Assigns each device to the leaf at its position in `earlier`, if the top-level vdev has the
+    /// same number of leaves.
     fn assign_as_in(&mut self, earlier: &Self) {
         let (old, new) = (earlier.leaves(), self.leaves());
         let width =
@@ -104,8 +104,8 @@ impl Geometry {
         }
     }
 
-    /// Devices without labels to leaves without devices: by the name of the file, then the only one
-    /// to the only one.
+    /// Assigns devices without labels to leaves without devices: first by file name, then the last
+    /// device to the last leaf.
     fn assign_rest(&mut self) {
         for leaf in self.leaves() {
             let is_it = |path: &Path| path.file_name().is_some() && path.file_name() == leaf.path.file_name();
@@ -131,7 +131,7 @@ impl Geometry {
         }
     }
 
-    /// Devices that are no leaf yet and whose labels name none.
+    /// Returns the devices that are assigned to no leaf and whose labels name none.
     fn unassigned(&self) -> Vec<PathBuf> {
         let is_free = |path: &PathBuf| !self.paths.values().any(|taken| taken == path);
         let unnamed = self.devices.iter().filter(|(_, guid)| guid.is_none()).map(|(path, _)| path);
@@ -153,7 +153,7 @@ impl Geometry {
 struct TreeLeaf {
     guid: Guid,
     path: PathBuf,
-    /// Its top-level vdev, and its number among the leaves of that.
+    /// The index of its top-level vdev, and its own index among the leaves of that vdev.
     place: (usize, usize),
 }
 
@@ -170,7 +170,7 @@ fn collect_leaves(vdev: &NvList, top: usize, count: &mut usize, into: &mut Vec<T
     }
 }
 
-/// The arrangement that labels say, if there are any.
+/// Returns the arrangement according to the labels, if there are any.
 fn of_labels(devices: &[DeviceLabels], hint: &LayoutHint) -> Result<Option<Geometry>, RescueError> {
     let with_labels = devices.iter().filter(|device| device.labels.config(None).is_some());
     let found: Vec<_> = with_labels
@@ -195,7 +195,7 @@ fn of_labels(devices: &[DeviceLabels], hint: &LayoutHint) -> Result<Option<Geome
     Ok(Some(geometry))
 }
 
-/// Arrangements of devices of which no label tells anything.
+/// Arrangements of devices without labels.
 struct Guess<'a> {
     devices: &'a [DeviceLabels],
     hint: &'a LayoutHint,
@@ -293,7 +293,7 @@ fn group(kind: &str, children: &[Option<&DeviceLabels>]) -> NvList {
     top
 }
 
-/// What every top-level vdev has.
+/// Sets the values that every top-level vdev has.
 fn finish_top(top: &mut NvList, id: u64, ashift: u8, asize: u64) {
     top.add_u64(key::ID, id).add_u64(key::ASHIFT, ashift.into()).add_u64(key::ASIZE, asize);
     top.add_u64(key::METASLAB_ARRAY, 0).add_u64(key::METASLAB_SHIFT, 0).add_u64(key::IS_LOG, 0);

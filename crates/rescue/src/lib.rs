@@ -1,4 +1,4 @@
-//! Files out of pools that no import accepts.
+//! Copies files out of pools that no import accepts.
 //!
 //! ```text
 //!  devices ─► labels, options ─► Geometry ─► RescueView (vdevs and zio, read-only)
@@ -8,14 +8,15 @@
 //!                                                ▼
 //!            ObjectTable ─► datasets ─► FileTree ─► Rescue ─► Beneath (a directory of this system)
 //! ```
-//! An import needs labels, space maps, logs and a meta-objset without damage. Files need less: the
-//! way from one root down to their blocks. Each step here returns what is readable together with
-//! the ranges that are not, so that a damaged block costs only what lies below it.
+//! An import needs intact labels, space maps, logs and an intact meta-objset. Files need only the
+//! path from one root down to their blocks. Each step here returns the readable part together with
+//! the ranges that are lost, so a damaged block costs only the data below it.
 //!
 //! Invariants
 //! - No device is written to: [`RescueView`] opens devices for reading only.
 //!   (test: `a_rescue_leaves_every_device_as_it_was`)
-//! - Bytes that do not match a checksum never reach the target; lost ranges stay holes and are reported.
+//! - Bytes that do not match a checksum never reach the target. Lost ranges stay holes and are
+//!   reported.
 //!   (tests: `damaged`)
 //! - Names from a device never lead out of the target. (tests: `beneath`)
 #![forbid(unsafe_code)]

@@ -1,8 +1,8 @@
 //! The entries of a ZAP, read in spite of damage.
 //!
-//! Leaves are found by their content and not by the table of pointers: a header or a table that is
-//! lost costs nothing, a leaf that is lost costs its own entries. A leaf of a ZAP is never left
-//! behind when the ZAP changes: a split keeps the leaf, and what is freed becomes a hole.
+//! Leaves are found by their content, not through the pointer table. So a lost header or table
+//! costs nothing, and a lost leaf costs only its own entries. A ZAP leaves no outdated leaf behind
+//! when it changes: a split keeps the leaf, and a freed leaf becomes a hole.
 
 use ondisk::zap::{
     ARRAY_BYTES, BLOCK_LEAF, BLOCK_MICRO, CHAIN_END, LeafChunk, LeafEntryPhys, LeafHeaderPhys, LeafLayout,
@@ -14,60 +14,60 @@ use crate::tree::{BlockTree, TreeRun};
 /// A name and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedValue {
-    /// The name, without its NUL.
+    /// The name, without the NUL.
     pub name: Vec<u8>,
-    /// Bytes of each integer of the value.
+    /// The size of each integer of the value in bytes.
     int_bytes: u8,
     /// The integers, big-endian.
     ints: Vec<u8>,
 }
 
 impl NamedValue {
-    /// The first integer of a value of words.
+    /// Returns the first integer of a value of 64-bit integers.
     pub fn word(&self) -> Option<u64> {
         let first = self.ints.first_chunk().filter(|_| self.int_bytes == 8)?;
         Some(u64::from_be_bytes(*first))
     }
 
-    /// A value of 16-bit integers.
+    /// Returns a value of 16-bit integers.
     pub fn halves(&self) -> Option<Vec<u16>> {
         let halves = || self.ints.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
         (self.int_bytes == 2).then(|| halves().collect())
     }
 
-    /// A value of bytes.
+    /// Returns a value of bytes.
     pub fn bytes(&self) -> Option<&[u8]> {
         (self.int_bytes == 1).then_some(&self.ints)
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.name).ok()
     }
 }
 
-/// What a ZAP holds, as far as it can be read.
+/// The readable entries of a ZAP.
 #[derive(Clone, Debug, Default)]
 pub struct ReadNames {
-    /// By name.
+    /// The entries, sorted by name.
     pub values: Vec<NamedValue>,
-    /// Blocks that cannot be read.
+    /// The number of blocks that cannot be read.
     pub lost_blocks: u64,
 }
 
 impl ReadNames {
-    /// The first word under a name.
+    /// Returns the first word of the value with this name.
     pub fn word(&self, name: &str) -> Option<u64> {
         self.get(name).and_then(NamedValue::word)
     }
 
-    /// The value under a name.
+    /// Returns the value with this name.
     pub fn get(&self, name: &str) -> Option<&NamedValue> {
         self.values.iter().find(|value| value.name == name.as_bytes())
     }
 }
 
-/// All entries of the ZAP in an object.
+/// Returns all readable entries of the ZAP in an object.
 pub async fn read_names(tree: &BlockTree<'_>) -> ReadNames {
     let mut found = ReadNames::default();
     let mut block = 0;
@@ -139,7 +139,7 @@ fn whole(bytes: &[u8], layout: LeafLayout, entry: &LeafEntryPhys) -> Option<Name
     Some(NamedValue { name, int_bytes, ints })
 }
 
-/// `len` bytes of a chain of chunks.
+/// Returns `len` bytes of a chain of chunks.
 fn gathered(bytes: &[u8], layout: LeafLayout, first: u16, len: usize) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut next = first;

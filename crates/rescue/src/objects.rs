@@ -9,30 +9,30 @@ use zio::Zio;
 
 use crate::tree::{BlockTree, TreeRun, chain};
 
-/// Dnode slots in a block.
+/// The number of dnode slots in a block.
 const SLOTS_PER_BLOCK: u64 = DNODES_PER_BLOCK as u64;
 
-/// What one object number stands for.
+/// The state of one object number.
 #[derive(Clone, Debug)]
 pub enum ObjectSlot {
     /// An object.
     Found(Box<DnodeImage>),
-    /// None.
+    /// No object.
     Free,
-    /// Its dnode cannot be read.
+    /// The dnode of the object cannot be read.
     Lost(String),
 }
 
-/// One block of dnodes, or a run of them that is lost.
+/// One block of dnodes, or a range of lost object numbers.
 #[derive(Debug)]
 pub enum TablePart {
-    /// Its objects. Dnodes that make no sense are left out.
+    /// The objects of the block, without invalid dnodes.
     Objects(Vec<(u64, DnodeImage)>),
     /// Object numbers whose dnodes cannot be read.
     Lost(Range<u64>),
 }
 
-/// The objects under one root.
+/// The objects of one objset.
 pub struct ObjectTable<'a> {
     zio: &'a Zio,
     id: ObjsetId,
@@ -41,10 +41,10 @@ pub struct ObjectTable<'a> {
 }
 
 impl<'a> ObjectTable<'a> {
-    /// The objset under `root`.
+    /// Opens the objset under `root`.
     ///
     /// # Errors
-    /// Why its root cannot be read.
+    /// The reason why its root cannot be read.
     pub async fn open(zio: &'a Zio, id: ObjsetId, root: &Blkptr) -> Result<Self, String> {
         if root.is_hole() {
             return Err("an objset without a root".into());
@@ -66,13 +66,13 @@ impl<'a> ObjectTable<'a> {
         Ok(Self { zio, id, meta, kind })
     }
 
-    /// What kind of objset it is.
+    /// Returns the type of the objset.
     #[must_use]
     pub fn kind(&self) -> ObjsetType {
         self.kind
     }
 
-    /// The tree of one of its objects.
+    /// Returns the block tree of one of its objects.
     #[must_use]
     pub fn tree<'b>(&self, object: u64, image: &'b DnodeImage) -> BlockTree<'b>
     where
@@ -85,7 +85,7 @@ impl<'a> ObjectTable<'a> {
         BlockTree::new(self.zio, self.id, ObjectId::META_DNODE, &self.meta)
     }
 
-    /// The object of a number.
+    /// Returns the object with this number.
     pub async fn get(&self, object: u64) -> ObjectSlot {
         let (block, slot) = (object / SLOTS_PER_BLOCK, object % SLOTS_PER_BLOCK);
         let tree = self.meta_tree();
@@ -107,7 +107,8 @@ impl<'a> ObjectTable<'a> {
         }
     }
 
-    /// The objects from a block of dnodes on, and the block to go on with; `None` at the end.
+    /// Returns the objects from a block of dnodes on, and the block to continue with. `None` at the
+    /// end.
     pub async fn part_at(&self, block: u64) -> Option<(TablePart, u64)> {
         let tree = self.meta_tree();
         let mut block = block;

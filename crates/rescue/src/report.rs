@@ -1,4 +1,4 @@
-//! What a rescue could not bring back: one line of JSON for each thing.
+//! The report of a rescue: one line of JSON for each lost part.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,30 +7,30 @@ use serde::Serialize;
 
 use crate::{Beneath, LostRanges};
 
-/// Where the report stands below the target.
+/// The path of the report below the target.
 pub const REPORT_PATH: &str = ".sawmill-rescue/report.jsonl";
 
-/// One thing that is damaged.
+/// A lost or damaged part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LostPart {
-    /// The dataset or snapshot.
+    /// The name of the dataset or snapshot.
     pub dataset: String,
-    /// The place below the target; empty for a dataset as a whole.
+    /// The path below the target. Empty if the whole dataset is affected.
     pub path: String,
-    /// The object in the dataset; 0 for a dataset as a whole.
+    /// The object in the dataset. 0 if the whole dataset is affected.
     pub object: u64,
-    /// `blocks`, `attributes`, `names`, `file`, `xattrs`, `target`, `dataset`, `renamed` or
-    /// `system`.
+    /// The type of the loss: `blocks`, `attributes`, `names`, `file`, `xattrs`, `target`,
+    /// `dataset`, `renamed` or `system`.
     pub what: &'static str,
-    /// Of `blocks`: first byte of each range, and the first byte behind it.
+    /// For `blocks`: the first byte of each range, and the first byte after it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<(u64, u64)>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
 impl LostPart {
-    /// With the ranges of a file.
+    /// Adds the lost ranges of a file.
     #[must_use]
     pub fn with_ranges(mut self, lost: &LostRanges) -> Self {
         self.lost = lost.ranges.iter().map(|range| (range.start, range.end)).collect();
@@ -38,14 +38,14 @@ impl LostPart {
     }
 }
 
-/// The report file.
+/// The open report file.
 pub(crate) struct ReportFile {
     out: io::BufWriter<File>,
     bytes: u64,
 }
 
 impl ReportFile {
-    /// The report of a rescue that begins, or goes on where it has so many bytes.
+    /// Opens the report of a new rescue, or of one that continues after `bytes` of its report.
     pub(crate) fn open(target: &Beneath, bytes: u64) -> io::Result<Self> {
         let file = target.append(REPORT_PATH.as_bytes(), bytes)?;
         Ok(Self { out: io::BufWriter::new(file), bytes })
@@ -57,7 +57,7 @@ impl ReportFile {
         writeln!(self.out, "{line}")
     }
 
-    /// Writes out all lines; returns how long the report is.
+    /// Writes all pending lines. Returns the length of the report.
     pub(crate) fn flush(&mut self) -> io::Result<u64> {
         self.out.flush()?;
         Ok(self.bytes)

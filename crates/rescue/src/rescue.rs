@@ -1,11 +1,13 @@
-//! Copying what is readable of a pool below a directory.
+//! Copies the readable files of a pool to a directory.
 //!
 //! ```text
-//!  TARGET/tank/home/@          the files of tank/home        TARGET/tank/volume/@      the bytes of a volume
-//!  TARGET/tank/home/@monday    those of its snapshot         TARGET/lost+found/55/1234  object 1234 of dataset 55,
-//!  TARGET/.sawmill-rescue      report, state                                           whose directory is lost
+//!  TARGET/tank/home/@          the files of tank/home
+//!  TARGET/tank/home/@monday    the files of its snapshot
+//!  TARGET/tank/volume/@        the data of a volume
+//!  TARGET/lost+found/55/1234   object 1234 of dataset 55, whose directory is lost
+//!  TARGET/.sawmill-rescue      the report and the state file
 //! ```
-//! No dataset is called `@`, so that files and datasets below a dataset do not meet. Files are
+//! No dataset name contains `@`, so files and child datasets of a dataset cannot collide. Files are
 //! copied in the order of their paths ([`crate::resume`]). Objects that no readable directory names
 //! come last.
 
@@ -27,22 +29,23 @@ use crate::report::ReportFile;
 use crate::resume::{Notes, OWN_DIRECTORY};
 use crate::{Beneath, FoundDataset, LostPart, LostRanges, PoolRoot, RescueError, copy_contents};
 
-/// Object of a volume's bytes.
+/// The object with the data of a volume.
 const VOLUME_DATA: u64 = 1;
-/// Permissions of directories until all is in them, and of those that are made up.
+/// The permissions of a directory until it is complete, and of directories that are made up.
 const OWNER_ONLY: u32 = 0o700;
-/// How often notes are made.
+/// The interval between two writes of the state file.
 const NOTES_EVERY: Duration = Duration::from_secs(2);
-/// Directories above a lost file that are looked at for the topmost one without a name.
+/// The number of parents that are searched for the topmost directory without a name above a lost
+/// file.
 const CLIMB_MAX: usize = 128;
 
-/// What is to be rescued.
+/// The datasets to rescue.
 #[derive(Clone, Debug, Default)]
 pub struct RescueSelection {
-    /// Only these datasets and snapshots, by name, with all below them; everything if there are
-    /// none.
+    /// Only these datasets and snapshots, by name, and all datasets below them. If empty,
+    /// everything.
     pub only: Vec<String>,
-    /// No snapshots.
+    /// True if snapshots are skipped.
     pub without_snapshots: bool,
 }
 
@@ -59,45 +62,45 @@ impl RescueSelection {
     }
 }
 
-/// Who is told how far a rescue is.
+/// Receives the progress of a rescue.
 pub trait RescueWatch {
-    /// So many bytes are to be looked at, as far as is known.
+    /// The total number of bytes to copy, as far as it is known.
     fn expect(&self, bytes: u64);
-    /// So many more are done.
+    /// The number of bytes that were copied since the last call.
     fn add(&self, bytes: u64);
-    /// A dataset begins.
+    /// The rescue of a dataset begins.
     fn begin(&self, dataset: &str);
 }
 
-/// What a rescue brought back.
+/// The results of a rescue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RescueSummary {
-    /// Datasets, snapshots included, of which something was read.
+    /// Datasets and snapshots of which something was read.
     pub datasets: u64,
-    /// Datasets that cannot be read, for want of a key or of their root.
+    /// Datasets that cannot be read, because a key is missing or their root is lost.
     pub lost_datasets: u64,
-    /// Files of all kinds but directories, those that are damaged included.
+    /// Files of all types except directories, including damaged files.
     pub files: u64,
     /// Directories.
     pub directories: u64,
-    /// Files of which something is lost.
+    /// Files with lost parts.
     pub damaged_files: u64,
-    /// Files of which nothing is left but a name.
+    /// Files of which only the name is left.
     pub lost_files: u64,
-    /// Directories of which names are lost.
+    /// Directories with lost names.
     pub damaged_directories: u64,
-    /// Files that went to `lost+found`.
+    /// Files that were copied to `lost+found`.
     pub nameless_files: u64,
     /// Bytes of files.
     pub bytes: u64,
-    /// Bytes of files that are lost.
+    /// Lost bytes of files.
     pub lost_bytes: u64,
-    /// Objects of the meta-objset that cannot be read: datasets may be among them.
+    /// Objects of the meta-objset that cannot be read. Some of them may be datasets.
     pub lost_objects: u64,
 }
 
 impl RescueSummary {
-    /// Whether everything was read.
+    /// True if everything was read.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let losses = [
@@ -121,42 +124,42 @@ pub struct Rescue<'a> {
     noted_at: Duration,
     note_every: Duration,
     watch: &'a dyn RescueWatch,
-    /// Whether files can be given to their owners.
+    /// True if the process may change the owner of a file.
     gives_away: bool,
 }
 
-/// What one dataset's files have been met so far.
+/// The objects of one dataset that were met so far.
 #[derive(Default)]
-struct Met {
-    /// Objects that have been copied, 64 to a word.
+struct MetObjects {
+    /// The objects that have been copied, 64 in a word.
     seen: BTreeMap<u64, u64>,
-    /// Where files with several names were copied to.
+    /// The paths of copied files that have several names.
     first_names: HashMap<u64, Vec<u8>>,
-    /// A directory is damaged: there may be files without a name.
+    /// True if a directory is damaged, so that some files may have lost their names.
     misses_names: bool,
-    /// All up to this path was copied by an earlier run.
+    /// The path up to which an earlier run copied everything.
     resumed_behind: Option<Vec<u8>>,
 }
 
-impl Met {
+impl MetObjects {
     fn is_seen(&self, object: u64) -> bool {
         self.seen.get(&(object / 64)).is_some_and(|word| word & (1 << (object % 64)) != 0)
     }
 
-    /// Notes an object; whether it is met for the first time.
+    /// Records an object. Returns true if it was not met before.
     fn see(&mut self, object: u64) -> bool {
         let is_new = !self.is_seen(object);
         *self.seen.entry(object / 64).or_default() |= 1 << (object % 64);
         is_new
     }
 
-    /// Whether an earlier run copied the file of this path, or made the directory.
+    /// True if an earlier run copied this file or created this directory.
     fn is_done(&self, path: &[u8]) -> bool {
         let parts = |path: &'_ [u8]| path.split(|&byte| byte == b'/').map(<[u8]>::to_vec).collect::<Vec<_>>();
         self.resumed_behind.as_ref().is_some_and(|behind| parts(path) <= parts(behind))
     }
 
-    /// Whether an earlier run copied all that is in the directory of this path.
+    /// True if an earlier run copied everything in this directory.
     fn is_finished(&self, path: &[u8]) -> bool {
         let is_inside = |behind: &Vec<u8>| {
             behind.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
@@ -166,18 +169,18 @@ impl Met {
 }
 
 /// A directory that is being copied.
-struct Frame {
+struct CopyFrame {
     directory: FoundFile,
     path: Vec<u8>,
     entries: std::vec::IntoIter<(Vec<u8>, u64)>,
 }
 
 impl<'a> Rescue<'a> {
-    /// Begins a rescue into a directory, or goes on with the one that was begun there.
+    /// Begins a rescue into a directory, or continues the rescue in it.
     ///
     /// # Errors
-    /// [`RescueError::Target`], [`RescueError::Notes`]; [`RescueError::OtherState`] when another
-    /// state was begun.
+    /// [`RescueError::Target`], [`RescueError::Notes`]; [`RescueError::OtherState`] when the
+    /// directory has the rescue of another state.
     pub fn begin(
         root: &'a PoolRoot,
         target_path: &Path,
@@ -199,12 +202,13 @@ impl<'a> Rescue<'a> {
         Ok(Self { root, target_path, target, report, notes, noted_at, note_every, watch, gives_away })
     }
 
-    /// Makes notes so often. More often costs time, less often repeats more after a kill.
+    /// Sets how often the state file is written. A shorter interval needs more time. After a longer
+    /// one, a killed rescue repeats more work.
     pub fn note_every(&mut self, span: Duration) {
         self.note_every = span;
     }
 
-    /// The txg of the state that an earlier run into this directory began.
+    /// Returns the txg of the state that an earlier run rescued into this directory.
     ///
     /// # Errors
     /// [`RescueError::Notes`].
@@ -213,10 +217,10 @@ impl<'a> Rescue<'a> {
         Ok(Notes::load(&target)?.map(|notes| notes.txg))
     }
 
-    /// Copies everything that is chosen and readable.
+    /// Copies everything that is selected and readable.
     ///
     /// # Errors
-    /// [`RescueError::Target`]; [`RescueError::Nothing`] when the state cannot be read any more.
+    /// [`RescueError::Target`]; [`RescueError::Nothing`] when the state can no longer be read.
     pub async fn run(&mut self, selection: &RescueSelection) -> Result<RescueSummary, RescueError> {
         let what = "the root of the state cannot be read any more";
         let found = self.root.datasets().await.map_err(|_| RescueError::Nothing { what })?;
@@ -287,7 +291,7 @@ impl<'a> Rescue<'a> {
         tree: FileTree<'_>,
         base: &[u8],
     ) -> Result<(), RescueError> {
-        let mut met = Met::default();
+        let mut met = MetObjects::default();
         if let Some((begun, behind)) = &self.notes.begun
             && *begun == dataset.name
         {
@@ -313,12 +317,12 @@ impl<'a> Rescue<'a> {
         Ok(())
     }
 
-    /// Copies a directory to `path`, with all below it.
+    /// Copies a directory, and everything below it, to `path`.
     async fn subtree(
         &mut self,
         dataset: &FoundDataset,
         tree: &FileTree<'_>,
-        met: &mut Met,
+        met: &mut MetObjects,
         object: u64,
         path: &[u8],
     ) -> Result<(), RescueError> {
@@ -329,7 +333,7 @@ impl<'a> Rescue<'a> {
         frames.extend(self.entry(first, tree, met).await?);
         while let Some(frame) = frames.last_mut() {
             let Some((name, object)) = frame.entries.next() else {
-                if let Some(Frame { directory, path, .. }) = frames.pop()
+                if let Some(CopyFrame { directory, path, .. }) = frames.pop()
                     && !met.is_finished(&path)
                 {
                     let place = CopyPlace { dataset: &dataset.name, path: &path, object: directory.object };
@@ -345,19 +349,19 @@ impl<'a> Rescue<'a> {
         Ok(())
     }
 
-    /// Copies what an entry of a directory names; returns the frame of a directory, which is still
-    /// empty then.
+    /// Copies the object of a directory entry. For a directory, creates it and returns its frame,
+    /// whose entries are not copied yet.
     async fn entry(
         &mut self,
         place: CopyPlace<'_>,
         tree: &FileTree<'_>,
-        met: &mut Met,
-    ) -> Result<Option<Frame>, RescueError> {
+        met: &mut MetObjects,
+    ) -> Result<Option<CopyFrame>, RescueError> {
         let why = match tree.file(place.object).await {
             FileSlot::Found(file) => return self.found(place, tree, met, *file).await,
             FileSlot::None => "no such object".to_owned(),
             FileSlot::Lost(why) => {
-                // It may have been a directory.
+                // The lost object may have been a directory.
                 met.misses_names = true;
                 why
             }
@@ -372,9 +376,9 @@ impl<'a> Rescue<'a> {
         &mut self,
         place: CopyPlace<'_>,
         tree: &FileTree<'_>,
-        met: &mut Met,
+        met: &mut MetObjects,
         file: FoundFile,
-    ) -> Result<Option<Frame>, RescueError> {
+    ) -> Result<Option<CopyFrame>, RescueError> {
         let is_new = met.see(place.object);
         if file.attributes.kind == FileKind::Directory {
             return if is_new { self.directory(place, tree, met, file).await } else { Ok(None) };
@@ -399,9 +403,9 @@ impl<'a> Rescue<'a> {
         &mut self,
         place: CopyPlace<'_>,
         tree: &FileTree<'_>,
-        met: &mut Met,
+        met: &mut MetObjects,
         file: FoundFile,
-    ) -> Result<Option<Frame>, RescueError> {
+    ) -> Result<Option<CopyFrame>, RescueError> {
         let is_done = met.is_done(place.path);
         match self.target.make_dir(place.path, OWNER_ONLY) {
             Err(error)
@@ -430,14 +434,14 @@ impl<'a> Rescue<'a> {
             safe.push((self.safe_name(place, met, name, object)?, object));
         }
         safe.sort();
-        Ok(Some(Frame { directory: file, path: place.path.to_vec(), entries: safe.into_iter() }))
+        Ok(Some(CopyFrame { directory: file, path: place.path.to_vec(), entries: safe.into_iter() }))
     }
 
-    /// A name that can stand in a directory of this system.
+    /// Returns a name that a directory of this system accepts.
     fn safe_name(
         &mut self,
         place: CopyPlace<'_>,
-        met: &Met,
+        met: &MetObjects,
         name: Vec<u8>,
         object: u64,
     ) -> Result<Vec<u8>, RescueError> {
@@ -468,7 +472,7 @@ impl<'a> Rescue<'a> {
         }
     }
 
-    /// Copies what is no directory.
+    /// Copies an object that is not a directory.
     async fn file(
         &mut self,
         place: CopyPlace<'_>,
@@ -506,7 +510,7 @@ impl<'a> Rescue<'a> {
         self.attributes(place, tree, file).await
     }
 
-    /// Copies the bytes of a file or volume.
+    /// Copies the data of a file or volume.
     async fn contents(
         &mut self,
         place: CopyPlace<'_>,
@@ -540,7 +544,7 @@ impl<'a> Rescue<'a> {
         self.lose(place.lost("blocks", why.clone()).with_ranges(lost))
     }
 
-    /// Gives a file or directory its extended attributes, owner, permissions and times.
+    /// Sets the extended attributes, owner, permissions and times of a file or directory.
     async fn attributes(
         &mut self,
         place: CopyPlace<'_>,
@@ -570,7 +574,7 @@ impl<'a> Rescue<'a> {
             self.target.set_owner(path, attributes.uid, attributes.gid)?;
         }
         if attributes.kind != FileKind::Symlink {
-            // What runs with its owner's rights must not become a file of whoever rescues.
+            // A set-id program must not become a file of the user who runs the rescue.
             let mask = if self.gives_away { 0o7777 } else { 0o777 };
             self.target.set_permissions(path, attributes.permissions & mask)?;
         }
@@ -585,9 +589,9 @@ impl<'a> Rescue<'a> {
         &mut self,
         dataset: &FoundDataset,
         tree: &FileTree<'_>,
-        met: &mut Met,
+        met: &mut MetObjects,
     ) -> Result<(), RescueError> {
-        // An earlier run may have been here: it is done again.
+        // An earlier run may have been interrupted here, so all of these files are copied again.
         met.resumed_behind = None;
         let mut block = 0;
         while let Some((part, next)) = tree.table().part_at(block).await {
@@ -618,8 +622,8 @@ impl<'a> Rescue<'a> {
         added.map_err(|error| self.failed(crate::REPORT_PATH.as_bytes(), error))
     }
 
-    /// What the system refuses for one file is reported; what it would refuse for all of them ends
-    /// the rescue.
+    /// Reports an error of the system that affects one file. An error that would affect all files
+    /// ends the rescue.
     fn system(&mut self, place: CopyPlace<'_>, error: io::Error) -> Result<(), RescueError> {
         use io::ErrorKind as K;
         let is_of_all = matches!(error.kind(), K::StorageFull | K::QuotaExceeded | K::ReadOnlyFilesystem)
@@ -635,7 +639,12 @@ impl<'a> Rescue<'a> {
         RescueError::Target { path, source }
     }
 
-    fn note_progress(&mut self, dataset: &FoundDataset, met: &Met, path: &[u8]) -> Result<(), RescueError> {
+    fn note_progress(
+        &mut self,
+        dataset: &FoundDataset,
+        met: &MetObjects,
+        path: &[u8],
+    ) -> Result<(), RescueError> {
         let now = self.root.view().vdevs().env().now();
         if met.is_done(path)
             || now.saturating_sub(self.noted_at) < self.note_every
@@ -658,7 +667,7 @@ impl<'a> Rescue<'a> {
     }
 }
 
-/// Where a file is copied to, and what it is.
+/// The path and the identity of a file that is being copied.
 #[derive(Clone, Copy)]
 struct CopyPlace<'a> {
     dataset: &'a str,
@@ -679,9 +688,9 @@ impl CopyPlace<'_> {
     }
 }
 
-/// The topmost directory without a name above a file; the file itself where its directory is lost
-/// or has a name.
-async fn topmost(tree: &FileTree<'_>, met: &Met, file: FoundFile) -> u64 {
+/// Returns the topmost directory without a name above a file. Returns the file itself if its
+/// directory is lost or has a name.
+async fn topmost(tree: &FileTree<'_>, met: &MetObjects, file: FoundFile) -> u64 {
     let mut top = file;
     let mut passed = vec![top.object];
     for _ in 0..CLIMB_MAX {
@@ -700,7 +709,7 @@ async fn topmost(tree: &FileTree<'_>, met: &Met, file: FoundFile) -> u64 {
     top.object
 }
 
-/// Where a dataset goes, below the target.
+/// Returns the path of a dataset below the target.
 fn target_of(dataset: &FoundDataset) -> Vec<u8> {
     let (head, snapshot) = dataset.name.split_once('@').unwrap_or((&dataset.name, ""));
     format!("{head}/@{snapshot}").into_bytes()

@@ -1,8 +1,8 @@
-//! How far a rescue has come: a file in the target, replaced as a whole.
+//! The progress of a rescue: a state file in the target that is always replaced as a whole.
 //!
-//! A rescue goes over datasets by name and over files in the order of their paths, so that one path
-//! says what is done. The file is written after what it tells of: a rescue that is killed repeats a
-//! few files, and loses none.
+//! A rescue copies datasets by name and files in the order of their paths, so one path describes
+//! the progress. The state file is written after the files that it covers. So a rescue that is
+//! killed repeats a few files and loses none.
 
 use std::io::{self, Write};
 
@@ -10,38 +10,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Beneath, RescueError, RescueSummary};
 
-/// Where the notes stand below the target.
+/// The path of the state file below the target.
 pub const STATE_PATH: &str = ".sawmill-rescue/state.json";
 const NEW_STATE_PATH: &str = ".sawmill-rescue/state.json.new";
-/// The directory of both files.
+/// The directory of the report and the state file.
 pub(crate) const OWN_DIRECTORY: &str = ".sawmill-rescue";
-/// Notes are no longer than this.
+/// The largest size of a state file.
 const NOTES_BYTES_MAX: u64 = 64 << 20;
 
-/// Notes of a rescue.
+/// The contents of the state file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notes {
-    /// The txg of the state that is rescued.
+    /// The txg of the rescued state.
     pub txg: u64,
-    /// Datasets that are done.
+    /// The datasets that are complete.
     pub done: Vec<String>,
-    /// The dataset that was begun, and the last file of it that is done, as the bytes of its path.
+    /// The dataset in progress, and the path of its last complete file as bytes.
     pub begun: Option<(String, Vec<u8>)>,
-    /// Length of the report that belongs to this.
+    /// The length of the report at this point.
     pub report_bytes: u64,
-    /// What was counted so far.
+    /// The results so far.
     pub summary: RescueSummary,
 }
 
 impl Notes {
-    /// The notes in a target; none if it has none.
+    /// Reads the state file of a target. `None` if the target has none.
     pub(crate) fn load(target: &Beneath) -> Result<Option<Self>, RescueError> {
         let bytes = target.read(STATE_PATH.as_bytes(), NOTES_BYTES_MAX).map_err(|_| RescueError::Notes)?;
         let Some(bytes) = bytes else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|_| RescueError::Notes)
     }
 
-    /// Replaces the notes in a target, after all that they tell of is stable.
+    /// Replaces the state file of a target, after everything that it covers is stable.
     pub(crate) fn store(&self, target: &Beneath) -> io::Result<()> {
         rustix::fs::syncfs(target.root())?;
         let mut file = target.create(NEW_STATE_PATH.as_bytes(), 0o600)?;

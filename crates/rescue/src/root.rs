@@ -17,9 +17,9 @@ use crate::names::{ReadNames, read_names};
 use crate::objects::{ObjectSlot, ObjectTable};
 use crate::{FoundRoot, FoundState, Geometry, RescueError, RescueView};
 
-/// A configuration is no longer than this.
+/// The largest size of a configuration.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
-/// What a pool is called whose name is lost.
+/// The name of a pool whose name is lost.
 const UNKNOWN_NAME: &str = "pool";
 
 /// The meta-objset of a state, and the devices below it.
@@ -27,16 +27,16 @@ pub struct PoolRoot {
     view: RescueView,
     state: FoundState,
     name: String,
-    /// Datasets that were found without a meta-objset.
+    /// The datasets that a scan found without a meta-objset.
     bare: Option<Vec<FoundDataset>>,
 }
 
 impl PoolRoot {
-    /// Opens a state. If the configuration in the meta-objset can be read, the devices are arranged
-    /// as it says: labels may be older, and options may be wrong.
+    /// Opens a state. If the configuration in the meta-objset can be read, it determines the
+    /// arrangement of the devices, because labels may be older and options may be wrong.
     ///
     /// # Errors
-    /// Why the root cannot be read; [`RescueError::Layout`].
+    /// The reason why the root cannot be read; [`RescueError::Layout`].
     pub async fn open(
         env: &Arc<dyn Env>,
         geometry: &Geometry,
@@ -49,7 +49,7 @@ impl PoolRoot {
         };
         let refined = first.config.as_ref().and_then(|config| geometry.refined(config));
         if let Some(refined) = refined {
-            // A configuration of kinds that cannot be opened is no better than what is open.
+            // If the devices cannot be opened by this configuration, the present arrangement stays.
             if let Ok(better) = RescueView::open(env, &refined).await
                 && First::read(&better, state).await.is_ok()
             {
@@ -65,8 +65,8 @@ impl PoolRoot {
         Ok(Ok(Self { view, state: state.clone(), name, bare: None }))
     }
 
-    /// Datasets that a scan found where no meta-objset is left. Of those that began with the same
-    /// root directory, which are one dataset at several times, the newest that can be read counts.
+    /// Opens the datasets that a scan found without a meta-objset. Objsets with the same origin are
+    /// one dataset at several times; the newest readable one is used.
     pub async fn of_roots(view: RescueView, roots: &[FoundRoot]) -> Option<Self> {
         let mut bare: Vec<FoundDataset> = Vec::new();
         let mut known = BTreeSet::new();
@@ -90,28 +90,28 @@ impl PoolRoot {
         Some(Self { view, state, name: UNKNOWN_NAME.to_owned(), bare: Some(bare) })
     }
 
-    /// The blocks below.
+    /// Returns the open devices.
     #[must_use]
     pub fn view(&self) -> &RescueView {
         &self.view
     }
 
-    /// Which state it is.
+    /// Returns the state.
     #[must_use]
     pub fn state(&self) -> &FoundState {
         &self.state
     }
 
-    /// The name of the pool.
+    /// Returns the name of the pool.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// All datasets that can be found.
+    /// Returns all datasets that can be found.
     ///
     /// # Errors
-    /// Why the root cannot be read any more.
+    /// The reason why the root can no longer be read.
     pub async fn datasets(&self) -> Result<FoundDatasets, String> {
         if let Some(bare) = &self.bare {
             return Ok(FoundDatasets { datasets: bare.clone(), lost_objects: 0 });
@@ -121,8 +121,8 @@ impl PoolRoot {
     }
 }
 
-/// What tells the objsets of one dataset from those of others: the first bytes of its root
-/// directory's attributes or of its data.
+/// Returns a value that identifies the dataset of an objset: the number and creation time of its
+/// root directory, or the size of the volume.
 async fn origin_of(table: ObjectTable<'_>) -> Option<Vec<u8>> {
     if table.kind() == ObjsetType::Zvol {
         let facts = names_of(&table, 2).await;
@@ -134,7 +134,7 @@ async fn origin_of(table: ObjectTable<'_>) -> Option<Vec<u8>> {
     Some([root.object.to_le_bytes(), times.secs.to_le_bytes(), u64::from(times.nanos).to_le_bytes()].concat())
 }
 
-/// What is read before the devices are known for sure.
+/// The data that is read before the devices are known with certainty.
 struct First {
     config: Option<NvList>,
     salt: Option<[u8; 32]>,
@@ -160,7 +160,7 @@ async fn names_of(mos: &ObjectTable<'_>, object: u64) -> ReadNames {
     }
 }
 
-/// A packed list of names and values; its length is in the bonus.
+/// Reads a packed nvlist, whose length is in the bonus buffer.
 async fn packed_list(mos: &ObjectTable<'_>, object: u64) -> Option<NvList> {
     let ObjectSlot::Found(image) = mos.get(object).await else { return None };
     let len = u64::from_le_bytes(*image.bonus.first_chunk()?);
@@ -168,7 +168,7 @@ async fn packed_list(mos: &ObjectTable<'_>, object: u64) -> Option<NvList> {
     NvList::decode(&read_whole(&mos.tree(object, &image), len).await?).ok()
 }
 
-/// Has the view know where blocks of removed vdevs lie, if that can be read.
+/// Loads the mappings of removed vdevs, if they can be read.
 async fn load_mappings(view: &RescueView, state: &FoundState) {
     if !view.vdevs().tops().iter().any(|top| top.is_removed() || top.config().leaving.is_some()) {
         return;
@@ -181,6 +181,6 @@ async fn load_mappings(view: &RescueView, state: &FoundState) {
     };
     let Ok(mos) = Objset::open(context, state.root).await else { return };
     let Ok(dsl) = Dsl::open(mos).await else { return };
-    // What cannot be loaded costs the blocks that lie there: reading them fails.
+    // If a mapping cannot be loaded, reads of the blocks on that vdev fail.
     let _ = evacuation::load(&dsl, view.vdevs()).await;
 }

@@ -1,17 +1,18 @@
-//! Roots found by their content, where no uberblock leads to one.
+//! Finds roots by their content when no uberblock leads to one.
 //!
 //! ```text
-//!  leaf, 4 MiB at a time ─► first bytes of each sector: can an objset begin here? ─► where on the vdev is that?
-//!    ─► read there, unpacked, judged by structure ─► a pointer with the checksum of what is there ─► FoundState
+//!  leaf, 4 MiB at a time ─► the first bytes of each sector: may an objset begin here?
+//!    ─► its offset on the vdev ─► read there, decompressed, validated
+//!    ─► a block pointer with the checksum of these bytes ─► FoundState
 //! ```
-//! An objset has no checksum of its own: the one block that knows it is lost. But its first dnode
-//! leads to all others by pointers with checksums, so a wrong guess is found out with the first
-//! block below it. The pointer that is made up here has the checksum of the bytes as they were
-//! found; from it on a scan and an uberblock are the same.
+//! An objset does not contain its own checksum, and the block with its checksum is lost. But its
+//! first dnode leads to all other blocks through pointers with checksums, so the first block below
+//! exposes a wrong guess. The constructed pointer has the checksum of the bytes that were found.
+//! From there on, a root from a scan is treated like one from an uberblock.
 //!
-//! Objsets are metadata, which is stored as it is, as lz4, or in old pools as lzjb. An lz4 block
-//! tells its length; of an lzjb block as much is read as it can fill. On a raidz the first sector
-//! of data is found on whatever child it lies.
+//! Objsets are metadata, which is stored uncompressed, as lz4, or in old pools as lzjb. An lz4
+//! block contains its length. Of an lzjb block, the largest possible size is read. On a raidz, the
+//! first data sector is found on the child that holds it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,39 +29,39 @@ use vdev::{Address, NodeKind, Top};
 
 use crate::{FoundState, RescueView};
 
-/// Bytes that are read at a time, and how often ahead.
+/// The number of bytes that are read at a time, and the number of pieces that are read ahead.
 const PIECE_BYTES: u64 = 4 << 20;
 const PIECES_AHEAD: usize = 3;
-/// Roots of a kind that are kept: the newest ones.
+/// The number of roots of each type that are kept, newest first.
 const ROOTS_MAX: usize = 1 << 16;
-/// Bytes that decide whether a block may begin here.
+/// The number of bytes that decide whether a block may begin here.
 const HEAD_BYTES: usize = 16;
-/// Sizes of an objset.
+/// The sizes of an objset.
 const OBJSET_SIZES: [usize; 3] = [OBJSET_BYTES_V3, OBJSET_BYTES_V2, OBJSET_BYTES_V1];
-/// Half of all places of a raidz with one parity have parity and data in turn: by this bit of the
-/// offset.
+/// A raidz with single parity exchanges the parity and data columns in half of all rows: where this
+/// bit of the offset is set.
 const SWAPPED_BIT: u64 = 1 << 20;
 
-/// Who is told how far a scan is.
+/// Receives the progress of a scan.
 pub trait ScanProgress {
-    /// So many bytes are to be read.
+    /// The total number of bytes to read.
     fn expect(&self, bytes: u64);
-    /// So many more are read.
+    /// The number of bytes that were read since the last call.
     fn add(&self, bytes: u64);
 }
 
-/// An objset that was found, and whether it is the pool's own.
+/// An objset that was found.
 #[derive(Clone, Debug)]
 pub struct FoundRoot {
-    /// What kind of objset it is.
+    /// The type of the objset.
     pub kind: ObjsetType,
-    /// The youngest block below it.
+    /// The birth txg of the youngest block below it.
     pub txg: u64,
     /// A pointer to it.
     pub root: Blkptr,
 }
 
-/// The roots that a scan found, the newest first.
+/// The roots that a scan found, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct FoundRoots {
     /// Meta-objsets.
@@ -70,7 +71,7 @@ pub struct FoundRoots {
 }
 
 impl FoundRoots {
-    /// The states that the meta-objsets are.
+    /// Returns the states of the meta-objsets.
     #[must_use]
     pub fn states(&self) -> Vec<FoundState> {
         let state = |found: &FoundRoot| FoundState {
@@ -83,7 +84,7 @@ impl FoundRoots {
     }
 }
 
-/// Reads all devices of a view.
+/// Scans all devices of a view.
 pub struct Scanner<'a> {
     view: &'a RescueView,
     progress: &'a dyn ScanProgress,
@@ -92,13 +93,13 @@ pub struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// A scan of these devices.
+    /// Prepares a scan of these devices.
     #[must_use]
     pub fn new(view: &'a RescueView, progress: &'a dyn ScanProgress) -> Self {
         Self { view, progress, pools: Kept::default(), datasets: Kept::default() }
     }
 
-    /// Reads everything once. What cannot be read is passed over.
+    /// Reads everything once. Unreadable parts are skipped.
     pub async fn run(mut self) -> FoundRoots {
         let tops: Vec<_> =
             self.view.vdevs().tops_with_devices().into_iter().filter(|top| !top.is_log()).collect();
@@ -128,7 +129,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Looks whether an objset lies here. How long it is decides how a raidz deals it out.
+    /// Checks whether an objset begins here. Its size determines its layout on a raidz.
     async fn look_at(&mut self, top: &Top, offset: u64, packing: StoredAs) {
         let at = Address::now(top.id(), VdevOffset::new(offset));
         for psize in packing.sizes() {
@@ -149,7 +150,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// One place where an objset lies.
+/// A place where an objset was found.
 struct Sighting {
     objset: ObjsetPhys,
     stored: IoBuf,
@@ -179,7 +180,7 @@ impl Sighting {
     }
 }
 
-/// Roots by their txg and contents; copies of one are one.
+/// Roots by their txg and contents, so that copies of a root count once.
 #[derive(Default)]
 struct Kept(BTreeMap<(u64, [u64; 4]), (ObjsetType, BlkptrParts)>);
 
@@ -209,17 +210,17 @@ impl Kept {
     }
 }
 
-/// A leaf that is read, and how places on it are places on its vdev.
+/// A leaf that is scanned, and how its offsets map to offsets on its vdev.
 struct ScannedLeaf {
     device: Arc<dyn Device>,
-    /// Bytes that are read, from the first allocatable one on.
+    /// The number of bytes to read, from the first allocatable byte on.
     end: u64,
-    /// A block begins at a multiple of this.
+    /// Blocks begin at multiples of this number.
     step: usize,
     raidz: Option<RaidzPlace>,
 }
 
-/// Which child of which raidz.
+/// The position of a leaf in a raidz.
 #[derive(Clone, Copy)]
 struct RaidzPlace {
     child: u64,
@@ -229,7 +230,8 @@ struct RaidzPlace {
 }
 
 impl ScannedLeaf {
-    /// Where on the vdev a block would begin whose first sector of data is at `at` of this leaf.
+    /// Returns the possible vdev offsets of a block whose first data sector is at `at` on this
+    /// leaf.
     fn offsets(&self, at: u64) -> Vec<u64> {
         let Some(place) = self.raidz else { return vec![at] };
         let number = (at >> place.shift) * place.children + place.child;
@@ -241,19 +243,20 @@ impl ScannedLeaf {
     }
 }
 
-/// The leaves of a vdev to be read: one of those that have the same, all of a raidz.
+/// Returns the leaves of a vdev that must be read: one leaf of a mirror, all leaves of a raidz.
 fn scanned_leaves(top: &Top) -> impl Iterator<Item = ScannedLeaf> {
     let leaves: Vec<_> = top.leaves().iter().filter(|leaf| leaf.is_usable()).cloned().collect();
     let asize = top.asize_of_leaf();
     let (count, step, raidz) = match top.kind() {
-        // A device that is being replaced below a raidz would shift the others.
+        // While a device of a raidz is being replaced, the indices of the leaves are not those of
+        // the children.
         NodeKind::Raidz { parity } if top.leaves().len() == top.node().children().len() => {
             let children = top.leaves().len() as u64;
             let shift = u32::from(top.ashift().get());
             let raidz = RaidzPlace { child: 0, children, parity: parity.into(), shift };
             (leaves.len(), 1_usize << shift, Some(raidz))
         }
-        // The sector size of a guess may be too large.
+        // The guessed sector size may be too large.
         NodeKind::Leaf | NodeKind::Mirror => (1, SECTOR_BYTES as usize, None),
         _ => (0, SECTOR_BYTES as usize, None),
     };
@@ -267,8 +270,8 @@ fn scanned_leaves(top: &Top) -> impl Iterator<Item = ScannedLeaf> {
     scanned.collect::<Vec<_>>().into_iter()
 }
 
-/// A piece of a leaf; in parts if it cannot be read at once, which are zero where they cannot be
-/// read.
+/// Reads a piece of a leaf. If the piece cannot be read at once, it is read in parts, and
+/// unreadable parts are zero.
 async fn read_piece(device: &Arc<dyn Device>, start: u64, len: u64) -> Option<IoBuf> {
     const PART_BYTES: u64 = 64 << 10;
     let at = VdevOffset::new(start).on_leaf()?;
@@ -285,18 +288,18 @@ async fn read_piece(device: &Arc<dyn Device>, start: u64, len: u64) -> Option<Io
     Some(whole)
 }
 
-/// How the block that may begin at a place would be stored.
+/// How the block that may begin at an offset is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StoredAs {
-    /// Plain bytes.
+    /// Uncompressed.
     Plain,
-    /// With so many bytes.
+    /// As lz4 with this number of bytes.
     Lz4(u64),
     Lzjb,
 }
 
 impl StoredAs {
-    /// How many bytes it may take.
+    /// Returns the possible sizes of the block in bytes.
     fn sizes(self) -> Vec<u64> {
         match self {
             Self::Lz4(bytes) => vec![bytes.next_multiple_of(SECTOR_BYTES)],
@@ -314,7 +317,7 @@ impl StoredAs {
     }
 }
 
-/// Where objsets may begin in a piece.
+/// Returns the offsets in a piece at which objsets may begin.
 fn heads(piece: &[u8], step: usize) -> impl Iterator<Item = (u64, StoredAs)> + '_ {
     let sectors = piece.chunks_exact(step).enumerate();
     sectors.filter_map(move |(number, sector)| {
@@ -323,9 +326,9 @@ fn heads(piece: &[u8], step: usize) -> impl Iterator<Item = (u64, StoredAs)> + '
     })
 }
 
-/// What the first bytes of an objset can be: those of the meta-dnode, plain or behind what a
-/// compressor puts there. (The first four bytes of lzjb are literals, as nothing comes before them
-/// that they could repeat; those of lz4 too.)
+/// Checks whether an objset may begin with these bytes. They are the first bytes of the meta-dnode,
+/// plain or after the header of a compressor. (The first four bytes of an lzjb or lz4 stream are
+/// literals, because there is no earlier data to repeat.)
 #[inline]
 fn packing_of(head: &[u8; HEAD_BYTES]) -> Option<StoredAs> {
     let begins = |at: usize| {
@@ -349,8 +352,8 @@ fn packing_of(head: &[u8; HEAD_BYTES]) -> Option<StoredAs> {
     begins(0).then_some(StoredAs::Plain)
 }
 
-/// The objset that is stored so, its size and the youngest block below it; none if it makes no
-/// sense.
+/// Returns the decompressed objset, its size and the birth txg of the youngest block below it.
+/// `None` if the objset is invalid.
 fn unpacked(stored: &[u8], packing: StoredAs) -> Option<(usize, ObjsetPhys, u64)> {
     let is_possible = |size: &&usize| match packing {
         StoredAs::Plain => **size == stored.len(),

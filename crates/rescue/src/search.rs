@@ -1,10 +1,10 @@
-//! From devices to the state that is rescued.
+//! Finds the state that is rescued.
 //!
 //! | what is left | what is opened |
 //! |---|---|
-//! | an uberblock whose root verifies | its state; the newest one |
-//! | a meta-objset, found by a scan | its state; the newest one |
-//! | objsets of datasets, found by a scan | the newest of each, without their names |
+//! | uberblocks whose root verifies | the newest of their states |
+//! | meta-objsets, found by a scan | the newest of their states |
+//! | objsets of datasets, found by a scan | the newest objset of each dataset, without its name |
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,16 +17,16 @@ use crate::objects::{ObjectTable, TablePart};
 use crate::states::{read_labels, states_of};
 use crate::{FoundState, Geometry, LayoutHint, PoolRoot, RescueError, RescueView, ScanProgress, Scanner};
 
-/// Where to look for a pool, and how.
+/// The devices to search, and the options of the search.
 #[derive(Clone, Debug, Default)]
 pub struct RescueSearch {
     /// The devices.
     pub devices: Vec<PathBuf>,
-    /// How they are arranged, where no label tells.
+    /// The arrangement of the devices, for devices without labels.
     pub hint: LayoutHint,
-    /// The state of this txg, and no other.
+    /// Only the state of this txg.
     pub txg: Option<u64>,
-    /// Scan the devices though there are uberblocks.
+    /// True if the devices are scanned although there are uberblocks.
     pub scan: bool,
 }
 
@@ -35,15 +35,15 @@ pub struct RescueSearch {
 pub struct StateSurvey {
     /// The state.
     pub state: FoundState,
-    /// Why nothing of it can be read; none if something can.
+    /// Why nothing of the state can be read. `None` if a part can be read.
     pub unreadable: Option<String>,
-    /// Datasets, snapshots included.
+    /// The number of datasets and snapshots.
     pub datasets: u64,
-    /// Those whose objects can be read, all or some.
+    /// The number of datasets whose objects can be read at least in part.
     pub readable_datasets: u64,
-    /// Files and other objects of all datasets.
+    /// The number of files and other objects in all datasets.
     pub objects: u64,
-    /// Object numbers whose dnodes cannot be read.
+    /// The number of objects whose dnodes cannot be read.
     pub lost_objects: u64,
 }
 
@@ -70,7 +70,7 @@ impl RescueSearch {
         self.scanned(env, &possible, progress).await
     }
 
-    /// The first of these states that leads to a dataset.
+    /// Opens the first of these states that leads to a dataset.
     async fn first_of(
         &self,
         env: &Arc<dyn Env>,
@@ -108,7 +108,7 @@ impl RescueSearch {
         Err(RescueError::Nothing { what })
     }
 
-    /// Looks how much of each state is readable, without reading contents of files.
+    /// Counts how much of each state is readable, without reading the contents of files.
     ///
     /// # Errors
     /// Those of [`Self::open`].
@@ -149,7 +149,7 @@ impl RescueSearch {
     }
 }
 
-/// Whether the objects of any dataset can be read.
+/// True if the objects of any dataset can be read.
 async fn leads_to_datasets(root: &PoolRoot) -> bool {
     let Ok(found) = root.datasets().await else { return false };
     for dataset in &found.datasets {
@@ -172,8 +172,8 @@ fn unreadable(state: FoundState, why: String) -> StateSurvey {
     }
 }
 
-/// Objects and lost objects below a root, by its checksum: most roots are those of the state
-/// before.
+/// Objects and lost objects below a root, by the checksum of the root, because most roots are
+/// shared with the previous state.
 type Counted = BTreeMap<[u64; 4], Option<(u64, u64)>>;
 
 async fn survey_of(

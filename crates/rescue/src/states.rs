@@ -1,8 +1,8 @@
-//! The states of a pool that its devices still lead to.
+//! Finds the states of a pool that its devices still lead to.
 //!
-//! Every txg writes an uberblock into one slot of each label's ring. An old one leads to an old
-//! state, of which all is there that was not written over since. All slots of all four labels of
-//! all devices are looked at; the configuration beside the ring is not needed.
+//! Every txg writes an uberblock into one slot of each label's ring. An old uberblock leads to an
+//! old state, of which everything exists that was not overwritten since. All slots of all four
+//! labels of all devices are read. The configuration beside the ring is not needed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use vdev::LeafLabels;
 
 use crate::RescueError;
 
-/// A root to read a pool from.
+/// A root from which a pool can be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundState {
-    /// The txg that wrote it.
+    /// The txg that wrote the root.
     pub txg: u64,
-    /// When, in seconds since 1970; unknown of a root that was found by its content.
+    /// The time of the txg, in seconds since 1970. Unknown for a root that a scan found.
     pub written_secs: Option<u64>,
-    /// Leads to the meta-objset.
+    /// The pointer to the meta-objset.
     pub root: Blkptr,
-    /// How many copies of the uberblock there are; 0 of a root that was found by its content.
+    /// The number of copies of the uberblock. 0 for a root that a scan found.
     pub copies: usize,
 }
 
@@ -37,20 +37,20 @@ impl FoundState {
     }
 }
 
-/// What the labels of one device hold.
+/// The labels of one device.
 #[derive(Clone, Debug)]
 pub struct DeviceLabels {
-    /// The device.
+    /// The path of the device.
     pub path: PathBuf,
-    /// Its size.
+    /// The size of the device.
     pub size_bytes: u64,
-    /// Whether it is a block device.
+    /// True for a block device.
     pub is_block_device: bool,
-    /// What its labels say.
+    /// The labels.
     pub labels: LeafLabels,
 }
 
-/// Reads the labels of devices, as far as they can be read.
+/// Reads the labels of devices, as far as they are readable.
 ///
 /// # Errors
 /// [`RescueError::Open`].
@@ -74,7 +74,8 @@ async fn labels_of(env: &Arc<dyn Env>, path: &Path) -> Result<DeviceLabels, Resc
     })
 }
 
-/// The states that uberblocks lead to, the newest first. Copies of one uberblock are one state.
+/// Returns the states that uberblocks lead to, newest first. Copies of one uberblock count as one
+/// state.
 #[must_use]
 pub fn states_of(devices: &[DeviceLabels]) -> Vec<FoundState> {
     let mut uberblocks: Vec<&UberblockPhys> =
@@ -91,7 +92,7 @@ pub fn states_of(devices: &[DeviceLabels]) -> Vec<FoundState> {
     states
 }
 
-/// The states that the uberblocks on these devices lead to, the newest first.
+/// Reads the labels of these devices and returns the states of their uberblocks, newest first.
 ///
 /// # Errors
 /// [`RescueError::Open`].

@@ -1,9 +1,8 @@
 //! The block tree of one object, read in spite of damage.
 //!
-//! A run is as long as the pointer that decided it reaches: a hole or an unreadable block of
-//! pointers stands for all data blocks below it. Indirect blocks stay in the cache, so that asking
-//! block by block costs no I/O of its own. Levels fall with each step, so that a pointer to itself
-//! ends.
+//! A run extends as far as the pointer that determines it: a hole or an unreadable indirect block
+//! covers all data blocks below it. Indirect blocks stay in the cache, so reading block by block
+//! costs no additional I/O. The level decreases with each step, so a pointer to itself cannot loop.
 
 use std::ops::Range;
 
@@ -11,26 +10,26 @@ use ondisk::{BLKPTR_BYTES, BLKPTR_SHIFT, Blkptr, DnodeImage};
 use units::{BlockId, Level, ObjectId, ObjsetId};
 use zio::{Bookmark, Keep, Zio};
 
-/// What stands at a data block, and behind it.
+/// A data block, or a run of data blocks that are all holes or all lost.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TreeRun {
     /// One data block.
     Data(Blkptr),
-    /// Nothing was written before this block.
+    /// There are only holes before block `end`.
     Hole {
-        /// The first block behind the hole.
+        /// The first block after the hole.
         end: u64,
     },
-    /// The pointers to all blocks before this one cannot be read.
+    /// The pointers to all blocks before `end` cannot be read.
     Lost {
-        /// The first block behind those that are lost.
+        /// The first block after the lost blocks.
         end: u64,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
-/// The tree below a dnode.
+/// The block tree of a dnode.
 #[derive(Clone, Copy)]
 pub struct BlockTree<'a> {
     zio: &'a Zio,
@@ -46,25 +45,25 @@ impl<'a> BlockTree<'a> {
         Self { zio, objset, object, image }
     }
 
-    /// The blocks below the pool.
+    /// Returns the pool's block layer.
     #[must_use]
     pub fn zio(&self) -> &'a Zio {
         self.zio
     }
 
-    /// Bytes of a data block.
+    /// Returns the size of a data block in bytes.
     #[must_use]
     pub fn block_bytes(&self) -> u64 {
         self.image.data_block_bytes()
     }
 
-    /// How many data blocks the object has, holes included.
+    /// Returns the number of data blocks, including holes.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.image.max_block_id.get().saturating_add(1)
     }
 
-    /// The name of a block of this object.
+    /// Returns the bookmark of a block of this object.
     #[must_use]
     pub fn bookmark(&self, level: u8, block: u64) -> Bookmark {
         Bookmark {
@@ -75,7 +74,7 @@ impl<'a> BlockTree<'a> {
         }
     }
 
-    /// What stands at data block `block`; `None` behind the last one.
+    /// Returns the run at data block `block`. `None` after the last block.
     pub async fn run_at(&self, block: u64) -> Option<TreeRun> {
         if block >= self.blocks() {
             return None;
@@ -105,7 +104,7 @@ impl<'a> BlockTree<'a> {
         }
     }
 
-    /// Pointer `slot` of the indirect block under `bp`.
+    /// Returns pointer `slot` of the indirect block under `bp`.
     async fn pointer(&self, bp: &Blkptr, name: &Bookmark, slot: u64) -> Result<Blkptr, String> {
         let read = self.zio.read_as(bp, name, Keep::InMemory).await;
         let bytes = read.map_err(|error| chain(&error))?;
@@ -114,17 +113,17 @@ impl<'a> BlockTree<'a> {
         pointer.ok_or_else(|| "an indirect block that is too short".to_owned())
     }
 
-    /// The contents of a data block that leads to others.
+    /// Returns the contents of a data block with metadata.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The reason why the block cannot be read.
     pub async fn read(&self, block: u64, bp: &Blkptr) -> Result<std::sync::Arc<env::IoBuf>, String> {
         let read = self.zio.read_as(bp, &self.bookmark(0, block), Keep::InMemory).await;
         read.map_err(|error| chain(&error))
     }
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -135,12 +134,12 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The index at `level` of the block above data block `block`.
+/// Returns the index at `level` of the block above data block `block`.
 fn index_at(block: u64, fan_shift: u32, level: u8) -> u64 {
     block.checked_shr(fan_shift.saturating_mul(level.into())).unwrap_or(0)
 }
 
-/// The data blocks that the block at `level` above `block` leads to.
+/// Returns the range of data blocks below the block at `level` above `block`.
 fn covered(block: u64, fan_shift: u32, level: u8) -> Range<u64> {
     let shift = fan_shift.saturating_mul(level.into());
     let Some(index) = block.checked_shr(shift) else { return 0..u64::MAX };

@@ -1,4 +1,4 @@
-//! A pool that is looked at without an import: vdevs and verified blocks, nothing else.
+//! A pool that is opened without an import: vdevs and verified blocks only.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use zio::Zio;
 
 use crate::{Geometry, RescueError};
 
-/// Memory for blocks that lead to others. Contents of files pass through and do not stay.
+/// The memory for metadata blocks. The contents of files are not cached.
 const CACHE_BYTES: u64 = 128 << 20;
 
 /// The devices of a pool, opened for reading, and the blocks on them.
@@ -17,23 +17,24 @@ pub struct RescueView {
 }
 
 impl RescueView {
-    /// Opens the devices of a geometry. Devices that do not open are absent, as in a degraded pool.
+    /// Opens the devices of a geometry. A device that cannot be opened counts as missing, as in a
+    /// degraded pool.
     ///
     /// # Errors
-    /// [`RescueError::Layout`] when the geometry makes no sense.
+    /// [`RescueError::Layout`] when the geometry is invalid.
     pub async fn open(env: &Arc<dyn Env>, geometry: &Geometry) -> Result<Self, RescueError> {
         let opened = VdevTree::open_for_rescue(Arc::clone(env), &geometry.tree, &geometry.paths).await;
         let vdevs = Arc::new(opened.map_err(RescueError::Layout)?);
         Ok(Self { zio: Arc::new(Zio::new(vdevs, CACHE_BYTES)) })
     }
 
-    /// The blocks.
+    /// Returns the block layer.
     #[must_use]
     pub fn zio(&self) -> &Arc<Zio> {
         &self.zio
     }
 
-    /// The vdevs below.
+    /// Returns the vdevs.
     #[must_use]
     pub fn vdevs(&self) -> &Arc<VdevTree> {
         self.zio.vdevs()

@@ -22,7 +22,7 @@ use crate::world::World;
 
 mod losses;
 
-use losses::Losses;
+use losses::CacheLosses;
 
 /// What kind of disk to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +55,10 @@ struct Inner {
     content: Pages,
     mechanics: Mechanics,
     rng: Rng,
-    /// A stream of its own: a world without losses draws the same numbers as ever.
+    /// A random stream of its own, so that a world without losses draws the same numbers as before.
     rng_of_losses: Rng,
     quirks: Quirks,
-    losses: Losses,
+    losses: CacheLosses,
     serial: u64,
     /// What is to be done when requests that hang are answered.
     hung: Vec<Box<dyn FnOnce() + Send>>,
@@ -100,7 +100,7 @@ impl SimDisk {
             rng: Rng::new(world.seed(), 1000 + id as u64),
             rng_of_losses: Rng::new(world.seed(), 2000 + id as u64),
             quirks: Quirks::default(),
-            losses: Losses::default(),
+            losses: CacheLosses::default(),
             serial: 0,
             hung: Vec::new(),
         };

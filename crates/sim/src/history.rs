@@ -57,7 +57,8 @@ pub(crate) enum Event {
         offset: u64,
         data: Arc<[u8]>,
     },
-    /// The disk forgot these writes, which were done and not stable; see [`crate::SimDisk::lose_cache_at`].
+    /// The disk forgot these writes, which were done but not stable: see
+    /// [`crate::SimDisk::lose_cache_at`].
     CacheLost {
         disk: DiskId,
         writes: Arc<[u64]>,

@@ -23,7 +23,8 @@ pub(crate) struct AtRisk {
     pub(crate) data: Arc<[u8]>,
     /// What no later durable write hides, in bytes from the start of the disk.
     visible: Vec<Range<u64>>,
-    /// A flush that should have saved it failed, or the cache was lost in part: no later flush saves it.
+    /// True if no later flush makes the write stable, because a flush failed or a part of the cache
+    /// was lost.
     is_forsaken: bool,
 }
 
@@ -113,7 +114,7 @@ impl DiskLedger {
         pages
     }
 
-    /// What reads find: writes that are done, stable or not.
+    /// Returns the contents that reads find: all completed writes, stable or not.
     pub(crate) fn content(&self) -> Pages {
         let mut pages = self.durable.clone();
         for (_, write) in self.at_risk.range(..(IN_FLIGHT, 0)) {
@@ -122,12 +123,13 @@ impl DiskLedger {
         pages
     }
 
-    /// The numbers of the writes that are done and not stable.
+    /// Returns the numbers of the writes that are done but not stable.
     pub(crate) fn cached(&self) -> Vec<u64> {
         self.at_risk.range(..(IN_FLIGHT, 0)).map(|((_, write), _)| *write).collect()
     }
 
-    /// Forgets these of the writes that are done and not stable. No flush makes the others stable.
+    /// Forgets these writes, which are done but not stable. No flush makes the other cached writes
+    /// stable.
     fn lose(&mut self, writes: &[u64]) {
         let cached: Vec<Place> = self.at_risk.range(..(IN_FLIGHT, 0)).map(|(place, _)| *place).collect();
         for place in cached {

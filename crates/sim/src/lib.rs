@@ -14,13 +14,15 @@
 //! - **Fail** a read, a write, a flush or a discard, once or from now on. A failed write may have
 //!   written nothing, all, or its first sectors. What a failed flush was to make stable
 //!   never becomes so, though reads still find it.
-//! - **Lose its cache while the world goes on**: a flush or a stable write fails and takes earlier writes with it that
-//!   were done and not stable, all or some ([`SimDisk::lose_cache_at`]); or the disk is reset ([`SimDisk::reset_at`]).
-//!   Reads find at once what was there before. What is left of the cache never becomes stable. Each loss is reported, by
-//!   a flush or stable write that fails, at the latest by the next one; the loss may come earlier than its report.
+//! - **Lose its cache while the system keeps running**: a flush or a stable write fails and takes
+//!   some or all of the earlier writes with it that were done but not stable
+//!   ([`SimDisk::lose_cache_at`]); or the disk is reset ([`SimDisk::reset_at`]). Reads find the
+//!   earlier contents at once. The rest of the cache never becomes stable. Each loss is reported by
+//!   a flush or stable write that fails, at the latest by the next one. The loss may precede its
+//!   report.
 //!   (tests: `a_stable_write_that_fails_takes_cached_writes_with_it_at_once`,
 //!   `a_reset_fails_what_is_under_way_and_the_next_flush_and_loses_the_cache`)
-//! - **Stay bad in a stretch**: reads, writes or discards that touch a range of bytes always fail
+//! - **Have bad sectors**: reads, writes or discards that touch a range of bytes always fail
 //!   ([`env::Faults::fail_within`]). (test: `a_bad_stretch_stays_bad_for_what_it_was_ordered_for`)
 //! - **Lie**: acknowledge flushes and stable writes, and do nothing about them.
 //! - **Corrupt** in silence: flip a bit on the way ([`Mischief::FlipBit`]) or on the medium
@@ -34,9 +36,11 @@
 //!   requests given at once end in any order. A part of its writes and flushes, or all, may take so many times as
 //!   long ([`SimDisk::slow_down`]).
 //!
-//! What it may not: invent content, change what is stable (but for the corruptions
-//! ordered), lose its cache without a report (but by a lie), move the result of one request to another, keep what
-//! reads find in the present different from what it acknowledged (but for such a loss), or tear a sector.
+//! A device may not invent content, change what is stable (except by an ordered corruption), lose
+//! its cache without a report (except by a lie), give the result of one request to another request,
+//! let reads find anything but the acknowledged contents (except after such a loss), or tear a
+//! sector.
+//! sector.
 //!
 //! # How it runs
 //!
@@ -80,6 +84,7 @@
 //!   (test: `all_states_of_two_writes_are_made_and_no_others`)
 #![forbid(unsafe_code)]
 
+mod count;
 mod disk;
 mod env;
 mod fates;

@@ -97,12 +97,12 @@ impl Log {
         }
     }
 
-    /// The writes of that disk that are done and not stable.
+    /// Returns the writes of that disk that are done but not stable.
     pub(crate) fn cached(&self, disk: DiskId) -> Vec<u64> {
         self.0.lock().ledger.disk(disk).cached()
     }
 
-    /// What reads of that disk find.
+    /// Returns the contents that reads of that disk find.
     pub(crate) fn content(&self, disk: DiskId) -> Pages {
         self.0.lock().ledger.disk(disk).content()
     }

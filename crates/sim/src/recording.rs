@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::count;
 use crate::env::Sim;
 use crate::fates::{self, Choice};
 use crate::history::{Event, Mark, digest};
@@ -234,6 +235,7 @@ impl CrashImage {
     /// (test: `who_boots_an_image_draws_other_numbers`)
     #[must_use]
     pub fn boot(&self, seed: u64) -> Sim {
+        count::one_more_state();
         let sim = Sim::seed(Rng::new(self.seed, seed).next());
         for (card, content) in self.cards.iter().zip(&self.contents) {
             sim.add_disk_with(card.path.clone(), card.spec, content.clone());

@@ -1,29 +1,32 @@
-//! Which devices speak for a pool: the one decision of import, `online`, `reopen`, and of a restart.
+//! Which devices speak for a pool. Import, `zpool online`, the reopening of a device and a restart
+//! all use this decision.
 //!
-//! A device proves with its uberblocks which states of the pool it took part in. Two uberblocks of one txg with
-//! different roots are of two histories: a mirror's half was imported without the other half, on another host, by
-//! another program, or by force. Bytes of one history never repair bytes of the other history.
+//! The uberblocks of a device prove which states of the pool the device took part in. Two
+//! uberblocks with the same txg but different roots belong to different histories: for example,
+//! half of a mirror was imported without the other half, on another host, by another program, or by
+//! force. Data of one history never repairs data of another history.
 //!
 //! ```text
-//!   the pool       … 15 ── 16 ── 17 ── 18         Past of the devices that speak for the pool
+//!   the pool       … 15 ── 16 ── 17 ── 18         the [`Past`] that speaks for the pool
 //!   current        … 15 ── 16 ── 17 ── 18         its newest state is the pool's
-//!   stale          … 15 ── 16                     an earlier state of the pool: brought up to date
+//!   stale          … 15 ── 16                     an earlier state of the pool: resilvered
 //!   foreign        … 15 ── 16' ─ 17' ─ … 40'      a history of its own: refused by name
 //!   duplicate      … 15 ── 16   (copy of "stale") another device is the same leaf, and newer
 //! ```
-//! | newest state of the device is | the pool noted that the leaf missed it | the pool is in use | verdict |
+//! | newest state of the device | its DTL has that txg | the pool is in use | verdict |
 //! |---|---|---|---|
-//! | the pool's newest | any | any | current; stale where this host knows that the leaf is behind |
-//! | an earlier one of the pool | any | any | stale |
-//! | older than all that is known | no | any | stale |
-//! | older than all that is known | yes | any | foreign |
-//! | a later one, which continues the pool's | any | no | current; foreign where this host knows that the leaf is behind |
-//! | a later one | any | yes | foreign |
-//! | one of another history | any | any | foreign |
-//! | not there: no uberblock | any | any | stale |
+//! | the newest state of the pool | any | any | current; stale if the leaf is known to lack data |
+//! | an earlier state of the pool | any | any | stale |
+//! | older than all known states | no | any | stale |
+//! | older than all known states | yes | any | foreign |
+//! | a later state, which continues the pool's | any | no | current; foreign if known to lack data |
+//! | a later state | any | yes | foreign |
+//! | a state of another history | any | any | foreign |
+//! | none: no uberblock | any | any | stale |
 //!
-//! A duplicate is a duplicate whatever else it is. Of several copies of one leaf the copy with the newest uberblock
-//! counts, then the copy at the path that its own label names, then the first ([`choose_copy`]).
+//! If another device is a better copy of the same leaf, the verdict is always "duplicate". Of
+//! several copies of a leaf, [`choose_copy`] chooses the copy with the newest uberblock, then the
+//! copy at the path in its own label, then the first.
 //!
 //! Invariants
 //! - A device with states that the pool does not have is never written to.
@@ -41,14 +44,15 @@ use crate::{Dtl, LeafLabels};
 #[cfg(test)]
 mod tests;
 
-/// How many txgs back the states of a pool in use are remembered: more than the rings of its devices hold.
+/// The number of txgs whose states are remembered for a pool in use. The uberblock rings of its
+/// devices hold fewer.
 const REMEMBERED_TXGS: usize = 512;
 
-/// What tells two roots of one txg apart.
+/// The checksum of a root block pointer. Two states of the same txg differ in their roots.
 type Root = [u64; 4];
 
-/// The states that devices took part in: txgs with their roots. A txg has two roots where the first was given up
-/// by a rewind or a crash.
+/// The states that a device, or a group of devices, took part in: txgs with their roots. A txg has
+/// two roots if a rewind or a crash abandoned the first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Past {
     roots: BTreeMap<Txg, Vec<Root>>,
@@ -56,7 +60,7 @@ pub(crate) struct Past {
 }
 
 impl Past {
-    /// What the labels of one device prove.
+    /// Returns the states that the labels of a device prove.
     pub(crate) fn of(labels: &LeafLabels) -> Self {
         let mut past = Self::default();
         labels.uberblocks.iter().for_each(|found| past.insert(&found.uberblock));
@@ -64,7 +68,7 @@ impl Past {
         past
     }
 
-    /// Adds a state that is the newest from now on.
+    /// Adds a state, which becomes the newest.
     pub(crate) fn add(&mut self, uberblock: &UberblockPhys) {
         self.insert(uberblock);
         self.newest = Some(state(uberblock));
@@ -73,7 +77,7 @@ impl Past {
         }
     }
 
-    /// Adds what another device of the same history knows.
+    /// Adds the states of another device of the same history.
     pub(crate) fn merge(&mut self, other: &Self) {
         for (txg, roots) in &other.roots {
             let known = self.roots.entry(*txg).or_default();
@@ -85,7 +89,7 @@ impl Past {
         };
     }
 
-    /// The txg of the newest state.
+    /// Returns the txg of the newest state.
     pub(crate) fn newest_txg(&self) -> Option<Txg> {
         self.newest.map(|(txg, _)| txg)
     }
@@ -102,7 +106,7 @@ impl Past {
         self.roots.get(&txg).is_some_and(|roots| roots.contains(&root))
     }
 
-    /// How the newest state of a device stands to this past.
+    /// Returns how the newest state of `device` relates to this past.
     pub(crate) fn descent_of(&self, device: &Self) -> Descent {
         let (Some(theirs), Some(ours)) = (device.newest, self.newest) else { return Descent::Blank };
         match () {
@@ -115,8 +119,9 @@ impl Past {
         }
     }
 
-    /// Whether a device with later states went on from here: the last txg that both know decides. Not every device has
-    /// every txg, because the uberblocks of a large pool go to three vdevs each.
+    /// True if the later states of `device` continue this history. The newest txg that both know
+    /// decides. A device need not have every txg, because a pool with many vdevs writes each
+    /// uberblock to only three of them.
     fn is_continued_by(&self, device: &Self) -> bool {
         let is_shared = |(txg, roots): (&Txg, &Vec<Root>)| {
             self.roots.get(txg).map(|own| roots.iter().any(|root| own.contains(root)))
@@ -129,52 +134,52 @@ fn state(uberblock: &UberblockPhys) -> (Txg, Root) {
     (uberblock.txg(), uberblock.rootbp.checksum())
 }
 
-/// How the newest state of a device stands to what is known of the pool's history.
+/// How the newest state of a device relates to the known history of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Descent {
     /// The device has no uberblock.
     Blank,
-    /// It is the pool's newest state.
+    /// The state is the newest state of the pool.
     Newest,
-    /// It is a state that the pool went through.
+    /// The state is an earlier state of the pool.
     Earlier,
-    /// It is older than all states that are known of the pool.
+    /// The state is older than all known states of the pool.
     Forgotten,
-    /// The device went through the pool's newest state, and on.
+    /// The device took part in the newest known state of the pool, and in later states.
     Later,
-    /// It is of another history.
+    /// The state belongs to another history.
     Parted,
 }
 
-/// What is known of a device that claims to be a leaf of a pool.
+/// The known facts about a device that claims to be a leaf of a pool.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CopyFacts {
-    /// How its newest state stands to the pool's history.
+    /// How the newest state of the device relates to the history of the pool.
     pub(crate) descent: Descent,
-    /// The pool noted that the leaf missed the txg of that state, after the last txg that it took part in.
+    /// The DTL of the leaf contains the txg of that state, although the device took part in it.
     pub(crate) is_noted_missing: bool,
-    /// The pool is in use here: nobody else may continue it.
+    /// The pool is in use on this host, so no other host may continue it.
     pub(crate) is_in_use: bool,
-    /// This host knows from elsewhere that the leaf lacks something.
+    /// This host knows from another source that the leaf lacks data.
     pub(crate) is_behind: bool,
-    /// Another device is the same leaf, and counts for more.
+    /// Another device is a better copy of the same leaf.
     pub(crate) has_better_copy: bool,
 }
 
-/// What a device is to a pool.
+/// The role of a device in a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyVerdict {
-    /// It has the newest state, and speaks for the pool.
+    /// The device has the newest state and speaks for the pool.
     Current,
-    /// It has an older state of the same history, and does not speak for the pool.
+    /// The device has an older state of the same history and does not speak for the pool.
     Stale,
-    /// It has a history of its own.
+    /// The device has a history of its own.
     Foreign,
-    /// It is a copy of a leaf that another device is.
+    /// The device is a copy of a leaf for which a better copy exists.
     Duplicate,
 }
 
-/// The table.
+/// Applies the table of the module.
 pub(crate) fn verdict(facts: CopyFacts) -> CopyVerdict {
     use {CopyVerdict as V, Descent as D};
     let CopyFacts { descent, is_noted_missing, is_in_use, is_behind, has_better_copy } = facts;
@@ -189,8 +194,8 @@ pub(crate) fn verdict(facts: CopyFacts) -> CopyVerdict {
     }
 }
 
-/// Whether the notes of what a leaf missed say that it did not take part in a txg. The first txg of a range may be
-/// on the leaf: it failed in that txg, after the uberblock was written.
+/// True if the DTL shows that the leaf did not take part in a txg. The first txg of a range does
+/// not count, because the leaf may have failed in that txg after its uberblock was written.
 pub(crate) fn is_noted_missing(dtl: &Dtl, txg: Txg) -> bool {
     dtl.iter().any(|range| range.contains(&txg) && txg > *range.start())
 }
@@ -198,32 +203,34 @@ pub(crate) fn is_noted_missing(dtl: &Dtl, txg: Txg) -> bool {
 /// One of several devices with the labels of one leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeafCopy {
-    /// The rank of its newest uberblock; none where it has no uberblock.
+    /// The rank of its newest uberblock. `None` if it has no uberblock.
     pub(crate) rank: Option<(u64, u64, u16)>,
-    /// It is where its own label says that the leaf is.
+    /// True if the device is at the path in its own label.
     pub(crate) is_at_own_path: bool,
 }
 
-/// Which of several copies of one leaf counts: the newest, then the copy at its own path, then the first.
+/// Chooses one of several copies of a leaf: the newest, then the copy at its own path, then the
+/// first.
 pub(crate) fn choose_copy(copies: &[LeafCopy]) -> Option<usize> {
     let order =
         |(place, copy): &(usize, &LeafCopy)| (copy.rank, copy.is_at_own_path, std::cmp::Reverse(*place));
     copies.iter().enumerate().max_by_key(order).map(|(place, _)| place)
 }
 
-/// A device that does not speak for the pool although its labels name the pool, and the device that does.
+/// A device that does not speak for the pool although its labels name the pool, and the device that
+/// does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherCopy {
-    /// The leaf that both say they are, or that this device says it is.
+    /// The leaf whose labels this device has.
     pub leaf: Guid,
-    /// Where it is.
+    /// The path of this device.
     pub path: PathBuf,
-    /// The txg of its newest state.
+    /// The txg of the newest state of this device.
     pub txg: Txg,
-    /// Where the device is that counts.
+    /// The path of the device that speaks for the pool.
     pub kept: PathBuf,
-    /// The txg of the newest state there.
+    /// The txg of the newest state of that device.
     pub kept_txg: Txg,
-    /// Whether it has states that the other device does not have.
+    /// True if this device has states that the other device does not have.
     pub is_foreign: bool,
 }

@@ -123,10 +123,11 @@ pub enum VdevError {
         #[source]
         source: DeviceError,
     },
-    /// A device has the labels of a leaf, and states that its pool does not have: it was imported without the pool.
+    /// A device has the labels of a leaf, and states that the pool does not have: it was imported
+    /// without the other devices of the pool.
     #[error("{} was written by another system, and has data that the pool does not have", path.display())]
     WrittenElsewhere {
-        /// Whose path.
+        /// The path of the device.
         path: PathBuf,
     },
     /// A vdev of a kind that is not written yet.

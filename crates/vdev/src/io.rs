@@ -245,7 +245,8 @@ impl Top {
         result
     }
 
-    /// Nothing is reported as stable before it is recorded which leaves do not have it.
+    /// Waits until the pool has recorded which leaves lack data, so that no write is reported as
+    /// stable before that record exists.
     async fn until_recorded(&self) {
         if let Some(leaf) = self.leaves.first() {
             leaf.until_recorded().await;

@@ -10,15 +10,18 @@
 //! uberblock is anywhere, the even labels fit it; if not, the odd ones fit the old. In 4: the
 //! even labels fit. A label *fits* an uberblock when it is not younger.
 //!
-//! A leaf has done a step when one label of the two of a half, or the uberblock in one label of the four, is written and
-//! flushed: a device that cannot write to one end of itself serves all the same. A vdev has done it when it can do without
-//! the leaves that have not: those have older labels than their siblings, and count as having missed the txg.
+//! A leaf has completed steps 2 and 4 when one of the two labels of that half is written and
+//! flushed, and step 3 when the uberblock in one of its four labels is. So a device that cannot
+//! write to one end remains usable. A vdev has completed a step when it can do without the leaves
+//! that have not completed it. Those leaves have older labels than their siblings, and count as
+//! having missed the txg.
 //!
 //! Invariants
 //! - At every moment some leaf has an uberblock no older than the last one reported stable, and a
 //!   label that fits it. (tests: `every_crash_leaves_an_uberblock_and_a_label_that_fits`,
 //!   `every_crash_with_labels_that_cannot_be_written_leaves_an_uberblock_and_a_label_that_fits`)
-//! - No txg is reported stable whose uberblock is nowhere, or whose half of the labels of a data vdev is nowhere.
+//! - No txg is reported stable unless its uberblock, and each half of the labels of every data
+//!   vdev, is written somewhere.
 //!   (test: `one_label_of_each_half_is_enough_and_none_is_not`)
 //! - An uberblock is reported stable only after everything before it was. (same test)
 //! - A leaf that misses writes has older labels than its siblings until the configuration says

@@ -1,14 +1,15 @@
 //! A leaf: one device of the pool, its identity, health and counters.
 //!
-//! All I/O of a pool passes here, so here it is timed, retried once unless it is to make something stable
-//! ([`crate::stability`]), and counted. Offsets are those of the device ([`LeafOffset`]); blocks cross over with [`VdevOffset::on_leaf`].
+//! All I/O of a pool passes through this module. I/O is timed and counted here, and retried once
+//! unless it is a flush or a stable write ([`crate::stability`]). Offsets are offsets on the device
+//! ([`LeafOffset`]). [`VdevOffset::on_leaf`] converts the offset of a block.
 //!
 //! Invariants
 //! - A leaf whose write or flush failed while a sibling has the data serves no read until it is
 //!   reopened, and after that serves last. (tests: `a_child_that_fails_a_flush_serves_no_more_reads`,
 //!   `a_reopened_child_is_read_last_until_it_is_whole`)
-//! - After a failed flush or stable write no flush succeeds until the leaf is reopened, whoever asked for either:
-//!   see [`crate::stability`].
+//! - After a failed flush or stable write, every flush fails until the leaf is reopened. See
+//!   [`crate::stability`].
 
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -130,10 +131,11 @@ pub struct Leaf {
     /// What its device's queue counts, whichever queue that is.
     queue_stats: Mutex<Arc<QueueStats>>,
     health: Mutex<Health>,
-    /// Of its device, whichever leaf had that before.
+    /// Belongs to the device, not to the leaf: a device keeps it when another leaf takes over the
+    /// device.
     stability: Mutex<Stability>,
     unanswered: Unanswered,
-    /// A bit for each label whose last write failed.
+    /// One bit for each label whose last write failed.
     bad_labels: AtomicU8,
     stats: VdevStats,
     watch: OnceLock<Arc<dyn LeafWatch>>,
@@ -206,7 +208,7 @@ impl Leaf {
         }
     }
 
-    /// Waits until its watch has recorded which leaves lack something.
+    /// Waits until the watch has recorded which leaves lack data.
     pub(crate) async fn until_recorded(&self) {
         if let Some(recorded) = self.watch.get().and_then(|watch| watch.until_recorded()) {
             recorded.await;
@@ -300,8 +302,8 @@ impl Leaf {
         self.health.lock().stale
     }
 
-    /// Whether a flush or a stable write has failed since it was opened: it can be written to, but nothing can be
-    /// made stable there but by stable writes.
+    /// True if a flush or a stable write has failed since the device was opened. Then the device
+    /// still accepts writes, but only stable writes can make data durable there.
     #[must_use]
     pub fn is_suspect(&self) -> bool {
         self.stability().has_failed()
@@ -311,9 +313,10 @@ impl Leaf {
         self.stability.lock().clone()
     }
 
-    /// Whether it is out of use because of what it did, or a flush or stable write has failed: it has to be opened
-    /// anew before it can be relied on. Not so one that is offline; one that the administrator declared faulted
-    /// ([`crate::VdevAux::External`]) is back when that is cleared.
+    /// True if the leaf is out of use because of its errors, or if a flush or stable write has
+    /// failed. Such a leaf must be reopened before it is used again. A leaf that is offline has not
+    /// failed. Nor has a leaf that the administrator declared faulted
+    /// ([`crate::VdevAux::External`]): it returns when that state is cleared.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let (state, _) = self.state();
@@ -368,7 +371,7 @@ impl Leaf {
         device.map(|queued| queued as Arc<dyn Device>)
     }
 
-    /// Notes whether a label could be written.
+    /// Records whether a write to a label succeeded.
     pub(crate) fn note_label(&self, label: usize, is_written: bool) {
         let bit = 1_u8 << (label % LABELS);
         match is_written {
@@ -377,7 +380,7 @@ impl Leaf {
         };
     }
 
-    /// Whether the last write to a label did not fail.
+    /// True unless the last write to this label failed.
     pub(crate) fn may_write_label(&self, label: usize) -> bool {
         self.bad_labels.load(Relaxed) & (1 << (label % LABELS)) == 0
     }
@@ -627,11 +630,13 @@ impl Leaf {
         result.map_err(|source| self.failed(request, source))
     }
 
-    /// Writes slices one after another from a device offset. The caller decides what a
-    /// failure means for the leaf's health. A stable write is never retried, and counts as a failed flush if it fails.
+    /// Writes slices one after another from a device offset. The caller decides what a failure
+    /// means for the leaf's health. A cached write is retried once. A stable write is never
+    /// retried, and its failure counts as a failed flush.
     ///
     /// # Errors
-    /// [`VdevError::LeafUnavailable`], or [`VdevError::Leaf`], of a cached write after one retry.
+    /// [`VdevError::LeafUnavailable`]; [`VdevError::Leaf`] when the write failed, and for a cached
+    /// write also its retry.
     pub async fn write(
         &self,
         offset: LeafOffset,

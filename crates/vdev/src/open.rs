@@ -30,7 +30,7 @@ pub struct OpenSpec<'a> {
     pub paths: &'a BTreeMap<Guid, PathBuf>,
     /// Leaves that have left for a pool of their own: they are not opened.
     pub gone: &'a BTreeSet<Guid>,
-    /// Leaves that do not speak for the pool, because they are known to lack something.
+    /// Leaves that are known to lack data, and so do not speak for the pool.
     pub behind: &'a BTreeSet<Guid>,
     /// For reading only, or for writing too.
     pub mode: OpenMode,
@@ -98,11 +98,11 @@ impl VdevTree {
     }
 }
 
-/// Which of the devices that were opened speak for the pool: see [`crate::copies`].
+/// Decides which of the opened devices speak for the pool: see [`crate::copies`].
 impl VdevTree {
-    /// Takes leaves out of use that have a history of their own, and keeps what the others know of the pool's past.
-    /// Devices that were looked for speak for the pool; one that was opened where the configuration says does not,
-    /// unless there is no other.
+    /// Takes leaves with a history of their own out of use, and keeps the history of the others. A
+    /// device that the search found speaks for the pool. A device that was opened at the path in
+    /// the configuration does not, unless the search found no device.
     fn without_foreign(
         &self,
         mut labels: BTreeMap<Guid, LeafLabels>,
@@ -140,8 +140,8 @@ impl VdevTree {
         labels
     }
 
-    /// Takes leaves out of use whose newest state is one that the pool noted as missing on them, once these notes are
-    /// read. Returns these leaves.
+    /// Takes a leaf out of use if its own DTL contains the txg of its newest state. Called when the
+    /// DTLs have been read. Returns these leaves.
     pub fn refuse_noted_foreign(&self) -> Vec<OtherCopy> {
         let judged: Vec<_> = self
             .with_labels(|labels| labels.iter().map(|(guid, labels)| (*guid, Past::of(labels))).collect());
@@ -163,7 +163,7 @@ impl VdevTree {
         refused
     }
 
-    /// Whether a vdev that can be used could not be used without these leaves.
+    /// True if some vdev that is usable now would not be usable without these leaves.
     #[must_use]
     pub fn depends_on(&self, leaves: &BTreeSet<Guid>) -> bool {
         let is_lost = |leaf: &Leaf| !leaf.is_usable() || leaves.contains(&leaf.guid());
@@ -171,7 +171,8 @@ impl VdevTree {
         self.tops_with_devices().iter().any(depends)
     }
 
-    /// The leaves that lack something which other leaves of their vdevs have, as far as the others can do without them.
+    /// Returns the leaves that lack data which their siblings have, as far as their vdevs can do
+    /// without them.
     #[must_use]
     pub fn lacking(&self) -> BTreeSet<Guid> {
         let mut behind = BTreeSet::new();
@@ -186,9 +187,9 @@ impl VdevTree {
         behind
     }
 
-    /// What a device with this past is to the pool as one of its leaves.
+    /// Returns the role of a device with this past if it is opened as this leaf of the pool.
     pub(crate) fn verdict_on(&self, leaf: &Leaf, own: &Past, is_in_use: bool) -> CopyVerdict {
-        // A leaf that is being brought up to date takes part in txgs of which it lacks older blocks.
+        // A leaf that is being resilvered takes part in txgs although it lacks older blocks.
         let is_away = leaf.config().resilver_txg == 0;
         let is_missing = |txg| is_away && is_noted_missing(&leaf.dtl(), txg);
         verdict(CopyFacts {
@@ -354,11 +355,12 @@ fn former(leaf: &Leaf, expected: Expected, earlier: &VdevTree) -> Option<Arc<Lea
     earlier.leaf(earlier.with_labels(|labels| labels.values().find_map(guid_below))?).ok()
 }
 
-/// Opens a leaf at `path` and checks that it is what its labels and size must tell, and that its
-/// history is the pool's, which `is_ours` returns. Gives its labels.
+/// Opens a leaf at `path`, and checks that its labels and size are as expected and that `is_ours`
+/// accepts its labels. Returns the labels.
 ///
 /// # Errors
-/// When it cannot be opened, or is something else; its state tells which, too.
+/// When the device cannot be opened or is not the expected one. The state of the leaf then has the
+/// reason too.
 pub(crate) async fn open_leaf(
     env: &Arc<dyn Env>,
     leaf: &Leaf,

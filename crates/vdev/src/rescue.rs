@@ -1,8 +1,8 @@
-//! Opening the leaves of a pool whose labels may be gone: for reading only.
+//! Opens the leaves of a pool whose labels may be gone, for reading only.
 //!
-//! An import refuses a device whose labels name something else, because a wrong device would be
-//! written to. A rescue writes to nothing and verifies every block by its checksum, so a wrong
-//! device costs only reads that fail.
+//! An import refuses a device whose labels name something else, because an import would write to
+//! that device. A rescue writes nothing and verifies every block by its checksum, so a wrong device
+//! only costs reads that fail.
 //! (test: `a_leaf_without_labels_is_read_and_a_missing_one_is_not`)
 
 use std::collections::BTreeMap;
@@ -18,12 +18,12 @@ use crate::config::parse_root;
 use crate::{Leaf, VdevAux, VdevError, VdevState, VdevTree};
 
 impl VdevTree {
-    /// Opens the leaves of a configuration at the paths given by guid, whatever their labels say. A
-    /// leaf without a path, or whose device does not open, is UNAVAIL. Nothing can be written
-    /// through this tree.
+    /// Opens the leaves of a configuration at the given paths (by guid), whatever their labels
+    /// contain. A leaf is UNAVAIL if it has no path or its device cannot be opened. Nothing can be
+    /// written through this tree.
     ///
     /// # Errors
-    /// When the configuration makes no sense, or has vdevs of an unknown kind.
+    /// When the configuration is invalid or has vdevs of an unknown kind.
     pub async fn open_for_rescue(
         env: Arc<dyn Env>,
         vdev_tree: &NvList,
@@ -38,7 +38,7 @@ impl VdevTree {
     }
 }
 
-/// Opens the device of a leaf, and looks at no label.
+/// Opens the device of a leaf without reading its labels.
 async fn open_unasked(tree: &VdevTree, leaf: &Leaf, paths: &BTreeMap<Guid, PathBuf>) {
     let was_out = !matches!(leaf.state().0, VdevState::Closed | VdevState::Online);
     let opened = match paths.get(&leaf.guid()) {
@@ -51,7 +51,7 @@ async fn open_unasked(tree: &VdevTree, leaf: &Leaf, paths: &BTreeMap<Guid, PathB
     };
     leaf.attach(path, device);
     if was_out {
-        // What it missed is nowhere noted: the others are asked first.
+        // Its DTL is unknown, so reads prefer the other leaves.
         leaf.set_stale(true);
     }
 }

@@ -50,14 +50,15 @@ pub struct Candidate {
     pub missing_vdevs: BTreeSet<VdevId>,
     /// The uberblock that counts, if any was found.
     pub uberblock: Option<UberblockPhys>,
-    /// Leaves that do not speak for the pool, because this host knows that they lack something.
+    /// Leaves that lack data as far as this host knows, and so do not speak for the pool.
     pub behind: BTreeSet<Guid>,
-    /// Devices that were passed over: older copies of leaves, and leaves that have another history than the pool.
+    /// Devices that were passed over: older copies of leaves, and leaves with a history of their
+    /// own.
     pub others: Vec<OtherCopy>,
 }
 
 impl Candidate {
-    /// The devices that have a history of their own.
+    /// Returns the devices with a history of their own.
     pub fn foreign(&self) -> impl Iterator<Item = &OtherCopy> {
         self.others.iter().filter(|other| other.is_foreign)
     }
@@ -156,7 +157,8 @@ pub fn candidates(found: &[FoundLeaf]) -> Vec<Candidate> {
     candidates_without(found, &BTreeSet::new())
 }
 
-/// The same where the leaves `behind` are known to lack something: they do not speak for their pools.
+/// As [`candidates`], but the leaves in `behind` are known to lack data and so do not speak for
+/// their pools.
 #[must_use]
 pub fn candidates_without(found: &[FoundLeaf], behind: &BTreeSet<Guid>) -> Vec<Candidate> {
     let used = || found.iter().filter(|leaf| leaf.labels.txg() > Txg::ZERO);
@@ -209,7 +211,8 @@ fn newest_uberblock(leaves: &[&FoundLeaf]) -> Option<UberblockPhys> {
     best_uberblock(uberblocks, None).copied()
 }
 
-/// Where hot spares and cache devices are: of several names at the one that the label has, else at the first.
+/// The paths of hot spares and cache devices. Of several paths of one device, the path in its label
+/// is used, else the first.
 fn auxiliaries(found: &[FoundLeaf]) -> BTreeMap<Guid, PathBuf> {
     let mut paths = BTreeMap::new();
     for leaf in found {
@@ -266,7 +269,7 @@ fn candidate(guid: Guid, found: &[&FoundLeaf], behind: &BTreeSet<Guid>) -> Optio
     let (vdev_tree, missing_vdevs) = assemble(guid, &newest, &vdevs)?;
     let leaves: BTreeSet<Guid> = vdevs.values().flat_map(leaf_guids).collect();
     let missing_leaves = leaves.iter().filter(|leaf| !paths.contains_key(leaf)).copied().collect();
-    // A device that has left the pool, or is about to, may have a history of its own.
+    // A device that has left the pool, or is about to leave it, may have a history of its own.
     let is_leaving = |leaf| matches!(&pool.split, Some(SplitNote::Leaving(guids)) if guids.contains(&leaf));
     others.retain(|other| leaves.contains(&other.leaf) && !is_leaving(other.leaf));
     Some(Candidate {
@@ -285,17 +288,18 @@ fn candidate(guid: Guid, found: &[&FoundLeaf], behind: &BTreeSet<Guid>) -> Optio
     })
 }
 
-/// The devices of a pool by what they are to it.
+/// The devices of a pool, sorted by their role.
 struct Sorted<'a> {
-    /// One device for each leaf, of one history.
+    /// One device for each leaf, all of one history.
     leaves: Vec<&'a FoundLeaf>,
-    /// The uberblock that counts.
+    /// The newest uberblock of that history.
     uberblock: Option<UberblockPhys>,
-    /// Those that were passed over.
+    /// The devices that were passed over.
     others: Vec<OtherCopy>,
 }
 
-/// Has [`verdict`] judge every device; the newest first, because the others are judged by what it knows.
+/// Applies [`verdict`] to every device. The newest device comes first, because the others are
+/// compared with its history.
 fn sort_out<'a>(found: &[&'a FoundLeaf], behind: &BTreeSet<Guid>) -> Sorted<'a> {
     let newest = |leaf: &FoundLeaf| leaf.labels.uberblock(None).copied();
     let is_behind = |leaf: &FoundLeaf| leaf.labels.guid().is_some_and(|guid| behind.contains(&guid));
@@ -335,7 +339,8 @@ fn sort_out<'a>(found: &[&'a FoundLeaf], behind: &BTreeSet<Guid>) -> Sorted<'a> 
     Sorted { leaves, uberblock: best.and_then(newest), others }
 }
 
-/// Of all devices with this leaf's guid the device that counts: itself where there is no other.
+/// Returns the device that counts for this leaf among all devices with its guid. This is the leaf's
+/// own device if there is no other.
 fn copy_that_counts<'a>(leaf: &'a FoundLeaf, found: &[&'a FoundLeaf]) -> &'a FoundLeaf {
     let guid = leaf.labels.guid();
     let is_copy = |other: &&&FoundLeaf| guid.is_some() && other.labels.guid() == guid;
@@ -344,7 +349,8 @@ fn copy_that_counts<'a>(leaf: &'a FoundLeaf, found: &[&'a FoundLeaf]) -> &'a Fou
     choose_copy(&facts).map_or(leaf, |best| copies[best])
 }
 
-/// A copy of the device that counts, unless both have the same states: one device may have several names.
+/// Describes `copy` as a copy of `kept`. `None` if both have the same states, because one device
+/// may have several paths.
 fn duplicate(copy: &FoundLeaf, kept: &FoundLeaf) -> Option<OtherCopy> {
     match Past::of(&kept.labels).descent_of(&Past::of(&copy.labels)) {
         Descent::Newest => None,

@@ -83,8 +83,8 @@ pub enum VdevAux {
     External = 14,
     /// It was split off, into a pool of its own.
     SplitPool = 15,
-    /// It was imported without the pool, and has states that the pool does not have. The number is the format's for a
-    /// device that is in use on another host.
+    /// The device was imported without the pool and has states that the pool does not have. In the
+    /// format, this number marks a device that is in use on another host.
     Elsewhere = 18,
 }
 

@@ -201,14 +201,15 @@ impl Top {
         &self.leaves[self.below[child].clone()]
     }
 
-    /// What a leaf of the vdev's full size has room for.
+    /// Returns the allocatable size of each leaf if the vdev used its whole size.
     #[must_use]
     pub fn asize_of_leaf(&self) -> u64 {
         self.asize_of_child(self.config().asize)
     }
 
-    /// What each leaf must have room for: all metaslabs, as OpenZFS wants it. The last part of a vdev, which is no whole
-    /// metaslab, is never used, so that a device which is a few sectors smaller will do.
+    /// Returns the smallest allocatable size that a leaf must have: room for all metaslabs, as in
+    /// OpenZFS. The space after the last whole metaslab is never used, so a device may be a few
+    /// sectors smaller.
     #[must_use]
     pub fn min_asize_of_leaf(&self) -> u64 {
         let TopConfig { asize, metaslab_shift, .. } = self.config();

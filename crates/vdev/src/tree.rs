@@ -60,7 +60,7 @@ pub struct VdevTree {
     noted: AtomicU64,
     /// What leaves' labels said when they were opened, until nobody needs it any more.
     labels: Mutex<BTreeMap<Guid, LeafLabels>>,
-    /// The states that the pool went through lately.
+    /// The states that the pool recently went through.
     past: Mutex<Past>,
     /// How often the device of any leaf was opened anew.
     reopened: AtomicU64,
@@ -218,12 +218,12 @@ impl VdevTree {
         *self.past.lock() = past;
     }
 
-    /// The states that the pool went through lately, as far as they are known.
+    /// Returns the states that the pool recently went through, as far as they are known.
     pub(crate) fn past(&self) -> Past {
         self.past.lock().clone()
     }
 
-    /// A state of the pool is about to be written.
+    /// Records a state that is about to be written.
     pub(crate) fn add_to_past(&self, uberblock: &UberblockPhys) {
         self.past.lock().add(uberblock);
     }
@@ -514,14 +514,15 @@ impl VdevTree {
         self.leaves().into_iter().filter(|leaf| leaf.has_failed()).collect()
     }
 
-    /// Opens a leaf's device anew, at `path` or where it was, and puts it back in use. A leaf
-    /// that had missed writes is read last until [`Self::resilvered`]. The same holds for one that was in
-    /// use until now, for it misses what is written in between. `open` tells the txg that is open. Its error
-    /// counters stay: a pool opens devices anew by itself, and nobody would hear of the errors.
+    /// Reopens a leaf's device, at `path` or at its present path, and puts the leaf back in use. A
+    /// leaf that missed writes is read last until [`Self::resilvered`]. The same holds for a leaf
+    /// that was in use until now, because it misses the writes made in between. `open` returns the
+    /// open txg. The error counters stay, because a pool reopens devices on its own and the
+    /// administrator would not see the errors.
     ///
     /// # Errors
-    /// When it cannot be opened, or its labels are those of something else; [`VdevError::WrittenElsewhere`] when it has a
-    /// history of its own.
+    /// When the device cannot be opened, or its labels belong to something else.
+    /// [`VdevError::WrittenElsewhere`] when it has a history of its own.
     pub async fn reopen(
         &self,
         guid: Guid,

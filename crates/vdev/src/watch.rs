@@ -64,8 +64,9 @@ pub trait LeafWatch: Send + Sync {
     /// Something has happened.
     fn happened(&self, leaf: &Leaf, event: LeafEvent);
 
-    /// Ready when it is recorded which leaves lack something, where a restart finds it; `None` if it is recorded. What
-    /// such a leaf does not have is not reported as stable before.
+    /// Completes when the pool has recorded, where a restart finds it, which leaves lack data.
+    /// `None` if that is already recorded. Until then, no write that such a leaf lacks is reported
+    /// as stable.
     fn until_recorded(&self) -> Option<BoxFuture<'_, ()>> {
         None
     }

@@ -4,34 +4,47 @@
 //!  test [WORD...]              every test, or those in whose name a WORD is, each with a limit of time
 //!  histories [STEPS [PARTS]]   every crash state of every history of up to STEPS (3) operations,
 //!                              the longest ones in so many PARTS (1), each said when it is done
+//!  crashes [IMAGES [RUNS]]     the crash tests of pools with IMAGES (100) states of each recorded run,
+//!                              and RUNS (20) runs of each shape
 //!  kills                       the golden pools' logs: replay killed after every record
 //!  hostile [SECONDS]           blocks changed and sealed again, each pool for so long (600)
 //!  lives [SEEDS [FIRST]]       so many (2,000) pools to whose devices everything is done, while they fail
-//!  damage                      every block of a small pool lost in its turn, and met by all that reads it
+//!  mutants [WORD]              planted mistakes (those with WORD in their names): a test must catch each
+//!  damage                      every block of a small pool lost in its turn, and read by all code
+//!                              that uses it
 //!  loops [SECONDS]             one thing done to a log over and over under 32 writers, for so long (120)
 //!                              each, then kill -9; needs root, /dev/fuse
 //!  fsx [SECONDS]               fsx with its maps and fio with O_DIRECT, the daemon killed between and beneath them,
 //!                              for SECONDS (3600) by each transport side by side; needs root, /dev/fuse
 //!  memory [MIB [PERCENT]]      a daemon in a control group of MIB (256): PERCENT (100) of 2 GB written and
 //!                              read, 100,000 files, a scrub; needs root, /dev/fuse
-//!  storm [SECONDS [SEED]]      eight programs run commands and file calls at once on a slow disk, the daemon killed
-//!                              beneath them, for SECONDS (600); needs root, /dev/fuse
+//!  storm [SECONDS [SEED]]      eight programs run commands and file calls at once on a slow disk
+//!                              and the daemon is killed meanwhile, for SECONDS (600); needs root,
+//!                              /dev/fuse
+//!  soak [SECONDS [SEED]]       PostgreSQL, fio, snapshots, streams, failing devices and kills on one
+//!                              daemon, whose memory and descriptors must not grow, for SECONDS (7200);
+//!                              needs root, /dev/fuse, PostgreSQL, fio
 //!  screens [DIRECTORY]         pictures of the daemon's page over pools that are made up, large and small, light and
 //!                              dark, in DIRECTORY (target/screens); needs chromium
 //! ```
 #![forbid(unsafe_code)]
 
+mod mutants;
 mod suite;
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask damage\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]\n       xtask storm [SECONDS [SEED]]\n       xtask screens [DIRECTORY]";
+const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask crashes [IMAGES [RUNS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask mutants [WORD]\n       xtask damage\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]\n       xtask storm [SECONDS [SEED]]\n       xtask soak [SECONDS [SEED]]\n       xtask screens [DIRECTORY]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     if let Some((&"test", words)) = args.split_first() {
         return suite::run(words);
+    }
+    if let Some((&"mutants", rest @ ([] | [_]))) = args.split_first() {
+        return mutants::run(rest.first().copied().unwrap_or_default());
     }
     if let Some((&"screens", rest @ ([] | [_]))) = args.split_first() {
         return screens(rest.first().copied().unwrap_or("target/screens"));
@@ -41,6 +54,9 @@ fn main() -> ExitCode {
         (Some(&"histories"), Some([])) => histories(3, 1),
         (Some(&"histories"), Some(&[steps])) => histories(steps, 1),
         (Some(&"histories"), Some(&[steps, parts])) => histories(steps, parts),
+        (Some(&"crashes"), Some([])) => crashes(100, 20),
+        (Some(&"crashes"), Some(&[images])) => crashes(images, 20),
+        (Some(&"crashes"), Some(&[images, runs])) => crashes(images, runs),
         (Some(&"kills"), Some([])) => kills(),
         (Some(&"hostile"), Some([])) => hostile(600),
         (Some(&"hostile"), Some(&[seconds])) => hostile(seconds),
@@ -58,6 +74,9 @@ fn main() -> ExitCode {
         (Some(&"storm"), Some([])) => storm(600, 1),
         (Some(&"storm"), Some(&[seconds])) => storm(seconds, 1),
         (Some(&"storm"), Some(&[seconds, seed])) => storm(seconds, seed),
+        (Some(&"soak"), Some([])) => soak(7_200, 1),
+        (Some(&"soak"), Some(&[seconds])) => soak(seconds, 1),
+        (Some(&"soak"), Some(&[seconds, seed])) => soak(seconds, seed),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -80,6 +99,29 @@ fn part_of_histories(steps: u32, part: u32, parts: u32) -> bool {
         cargo.env("SAWMILL_CRASH_STEPS", steps.to_string());
         cargo.env("SAWMILL_CRASH_PART", part.to_string()).env("SAWMILL_CRASH_PARTS", parts.to_string());
     })
+}
+
+/// The crash tests of pools, with so many states of each run; says how many states there were.
+fn crashes(images: u32, runs: u32) -> ExitCode {
+    let states = Path::new("target/states");
+    _ = std::fs::remove_file(states);
+    let counted = |cargo: &mut Command| {
+        cargo.env("SAWMILL_CRASH_IMAGES", images.to_string());
+        if let Ok(here) = std::env::current_dir() {
+            cargo.env("SAWMILL_COUNT_STATES", here.join(states));
+        }
+    };
+    let of_runs = lane("sawmill-pool", "crash", "images::", |cargo| {
+        counted(cargo);
+        cargo.env("SAWMILL_CRASH_RUNS", runs.to_string());
+    });
+    // The other tests draw their runs themselves.
+    let others = lane("sawmill-pool", "crash", "", |cargo| {
+        counted(cargo);
+        cargo.args(["--skip", "images::"]);
+    });
+    println!("{} states were visited", std::fs::metadata(states).map_or(0, |file| file.len()));
+    if of_runs && others { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Replay killed after every record, rather than after some of them.
@@ -106,7 +148,7 @@ fn lives(seeds: u32, first: u32) -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Every block of a small pool lost in its turn.
+/// Loses every block of a small pool in its turn.
 fn damage() -> ExitCode {
     let passed = lane("sawmill-pool", "damage", "lost::", |cargo| {
         cargo.env("SAWMILL_DAMAGE", "all");
@@ -147,11 +189,20 @@ fn memory(mib: u32, percent: u32) -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Commands, file calls and kills side by side, for so long.
+/// Runs commands, file calls and kills at the same time, for this many seconds.
 fn storm(seconds: u32, seed: u32) -> ExitCode {
     let passed = lane("sawmill-cli", "storm", "a_storm", |cargo| {
         cargo.env("SAWMILL_STORM_SECONDS", seconds.to_string());
         cargo.env("SAWMILL_STORM_SEED", seed.to_string()).env("CI", "true");
+    });
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Programs, faults of devices and kills for so long, on a daemon that must not grow.
+fn soak(seconds: u32, seed: u32) -> ExitCode {
+    let passed = lane("sawmill-cli", "programs", "soak::", |cargo| {
+        cargo.env("SAWMILL_SOAK_SECONDS", seconds.to_string());
+        cargo.env("SAWMILL_SOAK_SEED", seed.to_string()).env("CI", "true");
     });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

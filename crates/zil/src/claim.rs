@@ -208,13 +208,14 @@ impl IntentLog<Found> {
         Ok(IntentLog { core: self.core, state: Claimed::default() })
     }
 
-    /// The same in a pool that went back to the state of an older txg, `state_txg`: nothing is replayed, also of a log
-    /// that was claimed by then. Its blocks, and those that its records name, are allocated in that state; they are
-    /// given back with the log as far as they still read. The rest stays allocated and is nobody's: the txgs that
-    /// were given up may have freed the blocks and used their places again.
+    /// Claims the log in a pool that went back to the older txg `state_txg`. Nothing is replayed,
+    /// even if the log had been claimed by then. The blocks of the log, and the blocks that its
+    /// records name, are allocated in that state. The readable ones are freed with the log. The
+    /// others stay allocated without an owner, because the abandoned txgs may have freed them and
+    /// reused their space.
     ///
     /// # Errors
-    /// A log this code does not understand.
+    /// A log that this code does not understand.
     pub async fn claim_to_discard(
         self,
         first_txg: Txg,
@@ -228,7 +229,7 @@ impl IntentLog<Found> {
         let reach = Reach::of(walk).await?;
         header.replay_seq = header.replay_seq.get().max(reach.lr_seq.get()).into();
         self.note_reach(header, &reach);
-        // Its end is no loss to be reported: all of it is given up.
+        // The missing end is not reported as a loss, because the whole log is discarded.
         Ok(IntentLog { core: self.core, state: Claimed { end: None, ..Claimed::of(reach) } })
     }
 

@@ -137,8 +137,8 @@ impl ZioError {
         matches!(self, Self::Checksum { .. } | Self::Decompress { .. } | Self::BadBlkptr { .. })
     }
 
-    /// Whether the block is lost as far as its pool can do anything about it: damaged, or on a bad place of a device
-    /// that is there. What lies on a device that is not there may come back with the device.
+    /// True if the block is lost and the pool can do nothing about it: it is damaged, or on bad
+    /// sectors of a device that is present. A block on a missing device may return with the device.
     #[must_use]
     pub const fn is_loss(&self) -> bool {
         match self {

@@ -100,7 +100,8 @@ impl Zio {
         self.places_but(bp, bookmark, &mut |_, error| Err(error)).await
     }
 
-    /// The same for a block that is to be freed, without what lies behind damaged headers; and how many bytes that is.
+    /// Returns the places of a block that is to be freed, without the members below damaged
+    /// headers, and the size of these members in bytes.
     pub(crate) async fn places_to_free(&self, bp: &Blkptr) -> Result<(Vec<Dva>, u64), ZioError> {
         let mut lost_bytes = 0_u64;
         let lose = &mut |gang: &Blkptr, error: ZioError| match error.is_loss() {
@@ -115,7 +116,7 @@ impl Zio {
         Ok((places, lost_bytes))
     }
 
-    /// Every place that a block takes; `lose` decides about gangs whose headers cannot be read.
+    /// Returns every place of a block. `lose` decides about gangs whose headers cannot be read.
     async fn places_but(
         &self,
         bp: &Blkptr,

@@ -1,8 +1,8 @@
-//! Space that was to be freed and cannot be found, because the block that leads to it is damaged.
+//! Space that was to be freed but cannot be found, because the block that leads to it is damaged.
 //!
 //! ```text
-//!   rm, destroy, truncate ─► damaged indirect block or gang header ─► what lies below stays allocated, and nobody's
-//!                                    └─► Leak ─► the txg being synced: `leaked` of the pool, its error list, its log
+//!   rm, destroy, truncate ─► damaged indirect block or gang header ─► blocks below stay allocated
+//!                              └─► Leak ─► the syncing txg: `leaked` of the pool, error list, log
 //! ```
 //! (test: `a_gang_whose_header_is_damaged_is_freed_without_its_members`)
 
@@ -11,28 +11,28 @@ use units::Txg;
 
 use crate::{Bookmark, Zio};
 
-/// What a damaged block led to.
+/// A damaged block and the space below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leak {
-    /// The damaged block; none if nobody knows whose block it was.
+    /// The bookmark of the damaged block. `None` if its owner is unknown.
     pub bookmark: Option<Bookmark>,
-    /// When the damaged block was written.
+    /// The birth txg of the damaged block.
     pub birth: Txg,
-    /// What is leaked, as datasets are charged for it, if that is to be counted now.
+    /// The leaked space, as datasets are charged for it; 0 if it is counted elsewhere.
     pub bytes: u64,
 }
 
-/// Leaks that no txg has taken in yet.
+/// Leaks that no txg has counted yet.
 #[derive(Default)]
 pub(crate) struct Leaks(Mutex<Vec<Leak>>);
 
 impl Zio {
-    /// Notes a leak; the txg being synced takes it in.
+    /// Records a leak. The syncing txg counts it.
     pub fn note_leak(&self, leak: Leak) {
         self.leaks.0.lock().push(leak);
     }
 
-    /// The leaks since this was last asked.
+    /// Returns the leaks since the last call.
     #[must_use]
     pub fn take_leaks(&self) -> Vec<Leak> {
         std::mem::take(&mut self.leaks.0.lock())

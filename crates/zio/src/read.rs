@@ -266,9 +266,10 @@ impl Zio {
         }
     }
 
-    /// Whether a txg could not read a block because a device reads nothing at all, and not because of a bad place: the
-    /// block may be had once the device works again. Each device with a copy is asked for the bytes before its first
-    /// block, which belong to nobody.
+    /// Called when a txg cannot read a block. True if a device with a copy reads nothing at all, so
+    /// that the block may be readable when the device works again. False if only bad sectors are to
+    /// blame. To distinguish them, reads the bytes before the first block of each device with a
+    /// copy; these belong to no block.
     async fn is_unreadable(&self, error: &ZioError, bp: &Blkptr) -> bool {
         let is_read = matches!(error, ZioError::Read { source, .. } if !source.is_absence());
         if !is_read || IoClass::current() != IoClass::Async {

@@ -78,13 +78,14 @@ impl Zio {
         look(&mut self.allocator.lock())
     }
 
-    /// Frees all copies of a block in `txg`, or keeps them for the pool's checkpoint, and forgets its contents. Holes
-    /// and embedded blocks have nothing to free; of a gang, headers are read and all members freed. A copy on a vdev
-    /// that was removed is freed where it is now, and noted as obsolete there ([`Self::take_obsolete`]). Members of a
-    /// gang whose header is lost stay allocated: a [`Leak`].
+    /// Frees all copies of a block in `txg`, or keeps them for the pool's checkpoint, and forgets
+    /// its contents. Holes and embedded blocks have nothing to free. Of a gang, headers are read
+    /// and all members freed. A copy on a removed vdev is freed at its present place, and noted as
+    /// obsolete there ([`Self::take_obsolete`]). Members of a gang whose header is lost stay
+    /// allocated: a [`Leak`].
     ///
     /// # Errors
-    /// When a copy is not allocated; nothing has changed then.
+    /// When a copy is not allocated. Then nothing has changed.
     pub async fn free(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
         self.cache.forget(bp);
         let (all, lost_bytes) = match bp.is_hole() || bp.is_embedded() {
@@ -109,7 +110,7 @@ impl Zio {
         Ok(())
     }
 
-    /// What datasets are charged for the header of a gang that lies at `dva`.
+    /// Returns the size that datasets are charged for a gang header at `dva`.
     pub(crate) fn header_charge(&self, dva: Dva) -> u64 {
         let header = Psize::new(GANG_HEADER_BYTES as u64);
         let charge = |top: &Top| top.deflated(header.allocated_over(top.ashift(), top.spread())).get();

@@ -8,9 +8,10 @@
 //! ```
 //! A txg's sync changes memory as it goes: space, objects, lists of what to free. Had it to be done
 //! again from its beginning, all of that would have to be taken back. So it never sees a device's error:
-//! each failed request waits here and is made again. Reads that a txg can do without are an exception where a place is bad
-//! and the device is not (`dmu::SyncRead`, [`crate::Zio::read`]). Reads of users wait likewise where a vdev is out
-//! of use. The pool is suspended for as long as anything waits.
+//! each failed request waits here and is made again. Exceptions are reads that a txg can do
+//! without, if only bad sectors are to blame (`dmu::SyncRead`, [`crate::Zio::read`]). Reads of
+//! users wait likewise where a vdev is out of use. The pool is suspended for as long as anything
+//! waits.
 //!
 //! Who resumes is not known here: the pool does, when the administrator says so (`zpool clear`), and now
 //! and then by itself. Until [`Suspension::engage`] nothing waits, as while a pool is imported.

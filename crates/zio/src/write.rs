@@ -19,7 +19,7 @@ use crate::stats::one_more;
 use crate::suspension::is_of_devices;
 use crate::{Bookmark, WritePolicy, Zio, ZioError};
 
-/// Sets of places tried before a write waits for devices that work.
+/// The number of sets of places that are tried before a write waits for working devices.
 const ATTEMPTS: usize = 16;
 
 /// A block on its way to places of its own.
@@ -221,9 +221,9 @@ impl Zio {
         })
     }
 
-    /// Allocates room in `copies` places and writes there what `contents` says for them. When that fails, the block goes
-    /// elsewhere at once: to other vdevs, or if there is no room to other places of the same ones. No try is given a place
-    /// that has failed before.
+    /// Allocates `copies` places and writes what `contents` returns for them. After a failure, the
+    /// block is written elsewhere at once: to other vdevs, or if they have no room, to other places
+    /// of the same vdevs. No place that has failed is tried again.
     pub(crate) async fn place_and_write(
         &self,
         job: &Placing<'_>,
@@ -258,14 +258,16 @@ impl Zio {
         Err(ZioError::Write { bookmark: *job.bookmark, txg: job.txg, source })
     }
 
-    /// Notes that a place could not be written, if that is the place's fault and not the vdev's: later blocks go elsewhere.
+    /// Records a place that could not be written, unless the whole vdev has failed. Later blocks
+    /// are placed elsewhere.
     pub(crate) fn note_failed_write(&self, dva: Dva, error: &VdevError) {
         if !error.is_absence() && !self.vdevs.unusable().contains(&dva.vdev) {
             self.allocator.lock().shun(&dva);
         }
     }
 
-    /// Places that could not be written may be used like others again: devices are said to work.
+    /// Allows places that could not be written to be used again, because the devices are reported
+    /// to work.
     pub fn forget_failed_writes(&self) {
         self.allocator.lock().forget_shunned();
     }
@@ -299,7 +301,7 @@ impl Zio {
     }
 }
 
-/// Places that did not take a block. They stay allocated until it has a place.
+/// Places that failed for a block. They stay allocated until the block has a place.
 struct FailedPlaces<'a> {
     zio: &'a Zio,
     txg: Txg,

@@ -17,14 +17,16 @@ use crate::sa::ZplAttr;
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Znode, stamp_content};
 
-/// Room that a reserved byte needs, in percent: OpenZFS's `zfs_fallocate_reserve_percent`.
+/// The free space that a reservation needs, in percent of its size: OpenZFS's
+/// `zfs_fallocate_reserve_percent`.
 const RESERVE_PERCENT: u128 = 110;
 
 /// What `fallocate` is to do with a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocate {
-    /// See that writes to it will succeed. Copy-on-write cannot promise that: it is refused where there is no room
-    /// for all of it now, and only the size grows, unless it is to be kept.
+    /// Ensures that later writes to the range succeed, as far as possible. Copy-on-write cannot
+    /// guarantee that. So the call fails if there is not enough free space now, and otherwise only
+    /// sets the size, unless the size is to be kept.
     Reserve {
         /// Do not make the file longer.
         keep_size: bool,
@@ -50,8 +52,8 @@ impl Zfs {
     /// Changes the space of a file.
     ///
     /// # Errors
-    /// [`ZplError::Invalid`] for an empty range, [`ZplError::TooBig`]; [`ZplError::NoSpace`] where more is to be
-    /// reserved than there is room for.
+    /// [`ZplError::Invalid`] for an empty range; [`ZplError::TooBig`]; [`ZplError::NoSpace`] when
+    /// the free space is smaller than the reservation.
     pub async fn allocate_range(
         &self,
         object: ObjectId,
@@ -84,7 +86,7 @@ impl Zfs {
         Ok(attributes)
     }
 
-    /// Whether there is room for so many bytes and what they need beside them, as of now.
+    /// Checks that there is room now for these bytes and their metadata.
     async fn check_room(&self, object: ObjectId, bytes: u64) -> Result<()> {
         let free = self.space_at(object).await?.free_bytes.min(self.space().available_bytes);
         let needed = u128::from(bytes) * RESERVE_PERCENT / 100;
@@ -157,7 +159,8 @@ impl Zfs {
         let plan = self.plan_freeing(piece.blocks).await?;
         znode.dnode.free_piece(&plan, &piece).await?;
         if size == 0 {
-            // Its next block may be larger. (test: `an_emptied_file_gets_blocks_of_the_size_that_is_set_now`)
+            // The next block of the file may be larger.
+            // (test: `an_emptied_file_gets_blocks_of_the_size_that_is_set_now`)
             znode.dnode.forget_blocks(&plan);
         }
         Ok(plan)

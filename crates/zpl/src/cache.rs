@@ -1,8 +1,9 @@
 //! The znodes in memory: at most one for each object.
 //!
-//! A znode stays while anybody uses it, has it open, or its access time is not stored yet (where there are many of these,
-//! the times are stored early); beyond that as long as there is room: a sixteenth of what the cache of blocks may take. Room is made in a circle over the object numbers,
-//! which is all the recency that a front with a cache of its own leaves to be seen.
+//! A znode stays in memory while it is in use or open, or while its access time is not stored yet.
+//! If many znodes stay only for their access times, these are stored early. Other znodes stay as
+//! long as there is room: a sixteenth of the limit of the block cache. Eviction walks in a circle
+//! over the object numbers, because a front with a cache of its own hides the recency of accesses.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -24,7 +25,8 @@ const UNUSED_MIN: u64 = 16;
 const ZNODE_BYTES: u64 = 2 << 10;
 /// The part of the memory for blocks that unused znodes take beside it.
 const MEMORY_FRACTION: u64 = 16;
-/// A shard with so many times what it has room for has access times stored, of so many znodes at a time.
+/// When a shard has more than this many times the znodes that it has room for, access times are
+/// stored early, of [`STORED_AT_ONCE`] znodes at a time.
 const CROWDED: usize = 2;
 const STORED_AT_ONCE: usize = 8;
 /// Znodes looked at when one comes in and the shard is full.
@@ -42,7 +44,7 @@ struct Known {
     znodes: BTreeMap<ObjectId, Arc<Znode>>,
     /// Where the last sweep ended.
     hand: ObjectId,
-    /// Where the last search for access times to be stored ended.
+    /// The object number where the last search for access times ended.
     atime_hand: ObjectId,
 }
 
@@ -100,8 +102,8 @@ impl ZnodeCache {
         self.shard(object).known.lock().znodes.remove(&object);
     }
 
-    /// Some znodes of the shard of `object` that stay in memory only because their access times are not stored, if the shard
-    /// has many more znodes than it has room for.
+    /// Returns some znodes of the shard of `object` that stay in memory only because their access
+    /// times are not stored, if the shard has many more znodes than it has room for.
     /// (test: `files_that_were_read_once_do_not_stay_in_memory`)
     pub fn crowding(&self, object: ObjectId) -> Vec<Arc<Znode>> {
         let mut known = self.shard(object).known.lock();
@@ -113,7 +115,7 @@ impl ZnodeCache {
         seen
     }
 
-    /// Znodes in memory.
+    /// Returns the number of znodes in memory.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.shards.iter().filter_map(OnceLock::get).map(|shard| shard.known.lock().znodes.len()).sum()
@@ -141,7 +143,7 @@ impl Known {
         self.znodes.insert(znode.object(), znode);
     }
 
-    /// The next znodes after those that this gave before.
+    /// Returns the znodes after those that the previous call returned.
     fn next_in_circle(&mut self, count: usize) -> Vec<Arc<Znode>> {
         let after = (Bound::Excluded(self.atime_hand), Bound::Unbounded);
         let seen: Vec<Arc<Znode>> =

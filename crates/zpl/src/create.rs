@@ -22,7 +22,7 @@ use crate::posix_acl;
 use crate::quota::Charged;
 use crate::sa::{SaImage, ZplAttr};
 use crate::time::Timestamp;
-use crate::xattr::{Taken, XattrMode, packed_xattrs};
+use crate::xattr::{CommitScope, XattrMode, packed_xattrs};
 use crate::xvattr::Extra;
 use crate::zfs::Zfs;
 use crate::znode::{Attributes, Znode, stamp_content};
@@ -218,7 +218,7 @@ impl Zfs {
             let record = || create_record(parent.object(), name, node, &znode, &birth);
             self.journal.names(origin, txg, logged, record);
             for (name, value) in &birth.xattrs {
-                let taken = Taken::of_system(name);
+                let taken = CommitScope::of_system(name);
                 self.journal_xattr(origin, txg, znode.object(), (name, Some(value)), taken);
             }
             self.cache.insert(Arc::clone(&znode));

@@ -1,8 +1,9 @@
 //! Objects without a name that are still open, or too big to free in one go.
 //!
-//! A ZAP of the master node: the object's number in hexadecimal → the number. What stands in
-//! it when a file system is mounted lost its last name before a crash and is freed after that, object by object, while
-//! the file system is in use already. An object that is damaged stays in the queue.
+//! A ZAP of the master node that maps the object's number in hexadecimal to the number. Objects in
+//! the queue when a file system is mounted lost their last name before a crash. They are freed
+//! after the mount, one by one, while the file system is already in use. A damaged object stays in
+//! the queue.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,9 +19,10 @@ use crate::error::{Result, ZplError};
 pub(crate) struct DeleteQueue {
     zap: Zap,
     changing: Mutex<()>,
-    /// What was in the queue when the file system was mounted, and is not looked at yet.
+    /// The objects that were in the queue when the file system was mounted, and are still to be
+    /// freed.
     leftovers: parking_lot::Mutex<Vec<ObjectId>>,
-    /// Held while one of these is freed.
+    /// Held while a leftover is freed.
     purging: Mutex<()>,
     is_closing: AtomicBool,
 }
@@ -42,7 +44,8 @@ impl DeleteQueue {
         })
     }
 
-    /// Notes what is in the queue and not about to be opened, before anybody can unlink anything.
+    /// Records the objects in the queue that are not about to be opened. Called before anyone can
+    /// unlink a file.
     pub async fn find_leftovers(&self, open: &[ObjectId]) -> Result<()> {
         let mut found = self.all().await?;
         found.retain(|object| !open.contains(object));
@@ -50,7 +53,8 @@ impl DeleteQueue {
         Ok(())
     }
 
-    /// The next of what was found, and the right to free it; none once all were given, or the file system is closing.
+    /// Returns the next leftover and the right to free it. Returns `None` at the end, or when the
+    /// file system is being closed.
     pub async fn next_leftover(&self) -> Option<(ObjectId, MutexGuard<'_, ()>)> {
         let right = self.purging.lock().await;
         let next = || self.leftovers.lock().pop();
@@ -58,7 +62,7 @@ impl DeleteQueue {
         Some((object?, right))
     }
 
-    /// Nothing more is freed; ready when nothing is being freed.
+    /// Stops the freeing of leftovers. Returns when no leftover is being freed.
     pub async fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
         self.purging.lock().await;

@@ -100,7 +100,7 @@ pub enum ZplError {
 }
 
 impl ZplError {
-    /// Whether something of the file system is lost, see [`DmuError::is_loss`].
+    /// True if a part of the file system is lost, see [`DmuError::is_loss`].
     #[must_use]
     pub fn is_loss(&self) -> bool {
         match self {

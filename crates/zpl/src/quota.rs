@@ -146,16 +146,16 @@ pub(crate) struct Charged {
     pub project: Option<u64>,
 }
 
-/// Space as `statfs` reports it.
+/// The space that `statfs` reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpaceSeen {
-    /// Bytes that all data may take.
+    /// The total size in bytes.
     pub bytes: u64,
-    /// Bytes that may still be written.
+    /// The bytes that may still be written.
     pub free_bytes: u64,
-    /// Objects there may be, where that is limited; else those there are.
+    /// The largest number of objects if that is limited, otherwise the number of existing objects.
     pub objects: u64,
-    /// Objects that may still be made, where that is limited.
+    /// The number of objects that may still be created, if that is limited.
     pub free_objects: Option<u64>,
 }
 
@@ -272,11 +272,11 @@ impl Zfs {
         Ok(())
     }
 
-    /// Space as programs are to see it at an object: in a directory that hands its project on, what the project's quotas
-    /// allow.
+    /// Returns the space that programs see at an object. In a directory whose new files inherit its
+    /// project, the quotas of the project limit the space.
     ///
     /// # Errors
-    /// When the object or the accounts cannot be read.
+    /// When the object or the space accounts cannot be read.
     pub async fn space_at(&self, object: ObjectId) -> Result<SpaceSeen> {
         let mut seen = SpaceSeen::of(&self.space());
         if !self.quotas.are_there() {

@@ -180,7 +180,7 @@ impl Zfs {
     }
 
     async fn replay_xattr(&self, origin: Origin<'_>, lr: &LrSetSaXattr) -> Result<Applied> {
-        // A removal has no value.
+        // A record that removes the attribute has no value.
         let value = (!lr.value.is_empty()).then_some(lr.value.as_slice());
         match self.replay_system_xattr(origin, lr.object, &lr.name, value).await {
             Err(ZplError::NoAttribute) => Ok(Applied::Nothing),

@@ -86,7 +86,7 @@ pub(crate) enum Change {
 }
 
 impl Decided {
-    /// What of it is about who is charged for the object, if anything.
+    /// Returns the part of the change that affects who is charged for the object, if any.
     pub fn of_owners(&self) -> Option<Self> {
         let project = self.extra.and_then(|extra| extra.project);
         let extra = project.map(|project| Extra { project: Some(project), ..Extra::default() });
@@ -94,7 +94,7 @@ impl Decided {
         changes.then(|| Self { uid: self.uid, gid: self.gid, extra, ..Self::default() })
     }
 
-    /// Sets the owners in `image`, which has a place for a project if that is set.
+    /// Sets the owners in `image`. If a project is set, `image` already has the attribute for it.
     pub fn give(&self, image: &mut SaImage) {
         if let Some(uid) = self.uid {
             image.set_word(ZplAttr::Uid, uid.into());

@@ -182,7 +182,8 @@ impl Zfs {
         self.remove_with(origin, dir, name, victim, |_, _| Ok(())).await
     }
 
-    /// The same with `also` in the same change, at the time that it has.
+    /// Removes the name as [`Self::remove_by`] does, with `also` in the same change and at its
+    /// time.
     pub(crate) async fn remove_with(
         &self,
         origin: Origin<'_>,
@@ -328,7 +329,8 @@ impl Zfs {
         let freed = self.free_to_first(znode, 0..u64::MAX, |_, _| Ok(())).await;
         let rest_blocks = match freed {
             Ok(rest) => rest.blocks,
-            // Nobody can tell what is left piece by piece: all of it goes at once, without what lies below the damage.
+            // The remaining blocks cannot be counted one by one, so the object is freed in one
+            // step, except the blocks below the damage.
             Err(error) if error.is_loss() => znode.dnode.blocks_to_free(),
             Err(error) => return Err(error),
         };
@@ -373,22 +375,25 @@ impl Zfs {
         Ok(plan.apply_with(|_| self.forget(&znode))?)
     }
 
-    /// Notes what lost its last name before a crash. To be called once the log is replayed, and before anybody uses the
-    /// file system. What is about to be opened is left out, because its last close frees it. A queue that cannot be read
-    /// is left as it is, because a mount does not depend on it.
+    /// Records the objects that lost their last name before a crash. Called after the log is
+    /// replayed and before the file system is used. Objects that are about to be opened are left
+    /// out, because their last close frees them. A queue that cannot be read is left as it is,
+    /// because a mount does not depend on it.
     pub async fn find_leftovers(&self, open: &[ObjectId]) {
         if self.check_writable().is_err() {
             return;
         }
         if let Err(error) = self.queue.find_leftovers(open).await {
-            tracing::error!(%error, "the queue of objects without a name cannot be read: they stay");
+            tracing::error!(%error, "the queue of objects without a name cannot be read: the objects stay in it");
         }
     }
 
-    /// Frees what [`Self::find_leftovers`] found, until the file system is closed. What is damaged stays in the queue.
+    /// Frees the objects that [`Self::find_leftovers`] found, until the file system is closed. A
+    /// damaged object stays in the queue.
     ///
     /// # Errors
-    /// Those of reading and writing, but for damage; the queue keeps what is left.
+    /// When a read or write fails, except because of damage. The objects that are not freed stay in
+    /// the queue.
     pub async fn purge(&self) -> Result<()> {
         while let Some((object, _right)) = self.queue.next_leftover().await {
             if self.check_writable().is_err() {
@@ -405,7 +410,7 @@ impl Zfs {
         Ok(())
     }
 
-    /// Has [`Self::purge`] stop; ready when it has.
+    /// Stops [`Self::purge`]. Returns when it has stopped.
     pub async fn stop_purge(&self) {
         self.queue.close().await;
     }
@@ -416,7 +421,7 @@ impl Zfs {
                 znode.set_life(Life::Unlinked);
                 self.reap(&znode).await
             }
-            // A name came back, or the object is gone already: only the entry is wrong.
+            // The object has a name again or does not exist. Only the entry in the queue is wrong.
             Ok(_) | Err(ZplError::Stale { .. }) => {
                 let turn = self.queue.turn().await;
                 let plan = self.plan_freeing(0).await?;

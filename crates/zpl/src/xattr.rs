@@ -5,9 +5,9 @@
 //!             spill block; what does not fit goes the other way
 //!  xattr=dir  files in a hidden directory ([`crate::xattr_dir`])
 //! ```
-//! A name is in one home at a time; both are looked at, whatever the option says now. A crash while a name
-//! changes its home can leave a value in each: the system attribute counts. POSIX ACLs are attributes with a
-//! meaning ([`crate::posix_acl`]).
+//! A name is in one home at a time. Lookups search both homes, whatever the option is now. A crash
+//! while a name changes its home can leave a value in each home; then the system attribute counts.
+//! POSIX ACLs are attributes with a meaning ([`crate::posix_acl`]).
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ use crate::znode::{Znode, stamp_change};
 const NAME_MAX: usize = 255;
 /// The longest value that goes into a system attribute.
 const SYSTEM_VALUE_MAX: usize = 32 << 10;
-/// All attributes of an object together, packed: a system attribute's length is stored in 16 bits.
+/// The largest packed size of all attributes of an object: the length of a system attribute is
+/// stored in 16 bits.
 /// (test: `a_list_of_attributes_is_as_long_as_its_length_can_say_and_no_longer`)
 const PACKED_MAX: usize = u16::MAX as usize;
 /// Nine permission bits: what an ACL says too.
@@ -58,28 +59,30 @@ struct Homes {
     file: bool,
 }
 
-/// Which commits take the record of a system attribute along.
+/// Which commits include the record of a system attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// Those of the object.
+pub(crate) enum CommitScope {
+    /// Commits of the object.
     ByOwn,
-    /// All, with what the object had to log before.
+    /// All commits, together with the earlier records of the object.
     ByAny,
 }
 
-impl Taken {
-    /// Of an attribute that is in no file. Those that say who may do what go with all names.
+impl CommitScope {
+    /// For an attribute that is not in a file. Attributes that grant rights are included as names
+    /// are.
     pub(crate) fn of_system(name: &[u8]) -> Self {
         if is_acl(name) { Self::ByAny } else { Self::ByOwn }
     }
 }
 
 impl Homes {
-    /// All commits take the records of a file's name and contents: where an attribute leaves its file, or comes out of
-    /// one, they take the record of the list along. One without the other would lose the attribute.
+    /// For an attribute that moves to or from a file. All commits include the records of a file's
+    /// name and contents, so they must include the record of the list too. One record without the
+    /// other would lose the attribute.
     /// (test: `an_attribute_that_changes_its_home_survives_a_commit_of_another_file`)
-    fn taken_by(self, name: &[u8]) -> Taken {
-        if self.file { Taken::ByAny } else { Taken::of_system(name) }
+    fn taken_by(self, name: &[u8]) -> CommitScope {
+        if self.file { CommitScope::ByAny } else { CommitScope::of_system(name) }
     }
 
     fn check(self, mode: XattrMode) -> Result<()> {
@@ -253,12 +256,13 @@ impl Zfs {
         }
         self.store_xattr_file(&znode, name, value).await?;
         match homes.system {
-            true => self.store_system(Origin::Client, &znode, name, None, Taken::ByAny).await,
+            true => self.store_system(Origin::Client, &znode, name, None, CommitScope::ByAny).await,
             false => Ok(()),
         }
     }
 
-    /// Of two values, the one that counts goes last.
+    /// Removes the attribute from these homes. If both have a value, the value that counts is
+    /// removed last.
     async fn remove_from(&self, znode: &Arc<Znode>, name: &[u8], homes: Homes) -> Result<()> {
         if !homes.system && !homes.file {
             return Err(ZplError::NoAttribute);
@@ -272,11 +276,12 @@ impl Zfs {
         }
     }
 
-    /// Does again what the log says of a system attribute. A value in a file stays: records of names say what becomes
-    /// of the file. (test: `an_attribute_that_changes_its_home_survives_a_crash_in_one_of_them`)
+    /// Replays a log record of a system attribute. A value in a file stays, because other records
+    /// describe the file.
+    /// (test: `an_attribute_that_changes_its_home_survives_a_crash_in_one_of_them`)
     ///
     /// # Errors
-    /// [`ZplError::NoAttribute`] where the list lacks what the record removes.
+    /// [`ZplError::NoAttribute`] when the attribute that the record removes does not exist.
     pub(crate) async fn replay_system_xattr(
         &self,
         origin: Origin<'_>,
@@ -295,7 +300,7 @@ impl Zfs {
         if value.is_none() && !std::str::from_utf8(name).is_ok_and(|key| list.contains(key)) {
             return Err(ZplError::NoAttribute);
         }
-        self.store_system(origin, &znode, name, value, Taken::ByOwn).await
+        self.store_system(origin, &znode, name, value, CommitScope::ByOwn).await
     }
 
     async fn homes(&self, znode: &Znode, name: &[u8]) -> Result<Homes> {
@@ -329,7 +334,7 @@ impl Zfs {
         znode: &Arc<Znode>,
         name: &[u8],
         value: Option<&[u8]>,
-        taken: Taken,
+        taken: CommitScope,
     ) -> Result<()> {
         let key = std::str::from_utf8(name).map_err(|_| ZplError::NameNotText)?;
         let mut list = (*self.xattrs(znode)?).clone();
@@ -366,7 +371,7 @@ impl Zfs {
         txg: Txg,
         object: ObjectId,
         (name, value): (&[u8], Option<&[u8]>),
-        taken: Taken,
+        taken: CommitScope,
     ) {
         // An empty value and a removal look the same in a record. Only the latter goes to the log; the
         // former waits for its txg.
@@ -377,9 +382,9 @@ impl Zfs {
         };
         match taken {
             // Rights go with the names: nobody is to find an object without them.
-            Taken::ByAny if is_acl(name) => self.journal.names(origin, txg, logged, record),
-            Taken::ByAny => self.journal.names_with(origin, txg, logged, object, record),
-            Taken::ByOwn => self.journal.object(origin, txg, logged, object, record),
+            CommitScope::ByAny if is_acl(name) => self.journal.names(origin, txg, logged, record),
+            CommitScope::ByAny => self.journal.names_with(origin, txg, logged, object, record),
+            CommitScope::ByOwn => self.journal.object(origin, txg, logged, object, record),
         }
     }
 

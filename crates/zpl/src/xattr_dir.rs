@@ -38,10 +38,10 @@ const DIRECTORY_PERMISSIONS: u32 = 0o1777;
 /// Permissions of a file in it.
 const FILE_PERMISSIONS: u32 = 0o644;
 
-/// Objects that get another owner in one change.
+/// The largest number of objects that change their owner in one transaction.
 const HANDED_OVER_AT_ONCE: usize = 256;
 
-/// An object that belongs to another from now on, as soon as that is stored.
+/// An object with a new owner that is not stored yet.
 pub(crate) struct HandedOver {
     znode: Arc<Znode>,
     image: SaImage,
@@ -49,7 +49,7 @@ pub(crate) struct HandedOver {
 }
 
 impl HandedOver {
-    /// Plans that its attributes are stored.
+    /// Adds the writing of its attributes to the plan.
     pub fn store(&self, plan: &Plan) -> Result<()> {
         self.znode.store(plan, self.image.clone())
     }
@@ -261,10 +261,11 @@ impl Zfs {
         })?)
     }
 
-    /// Gives the hidden directory and its files to the user, group and project that `change` gives `owner` to. The caller holds
-    /// the whole lock of `owner` and stores the returned objects in its own transaction: with up to
-    /// [`HANDED_OVER_AT_ONCE`] files, one transaction changes everything. With more, a crash can leave some files with their
-    /// new owner and the object with its old one.
+    /// Gives the hidden directory and its files to the user, group and project that `change` sets
+    /// on `owner`. The caller holds the exclusive lock of `owner` and stores the returned objects
+    /// in its own transaction. Up to [`HANDED_OVER_AT_ONCE`] files change in that one transaction.
+    /// With more files, a crash can leave some files with the new owner and the object with the old
+    /// owner.
     pub(crate) async fn hand_over_xattrs(&self, owner: &Znode, change: &Decided) -> Result<Vec<HandedOver>> {
         let (Some(dir), Some(change)) = (self.xattr_dir(owner).await?, change.of_owners()) else {
             return Ok(Vec::new());

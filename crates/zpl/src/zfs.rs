@@ -230,7 +230,7 @@ impl Zfs {
         Self { shared: Arc::clone(&self.shared), asker }
     }
 
-    /// Whether it is a handle on the same file system, opened once.
+    /// True if both handles belong to the same opening of the same file system.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -490,8 +490,8 @@ impl Zfs {
         Ok(())
     }
 
-    /// Stores some access times where they alone keep too many objects in memory. To be called at the end of what looked at
-    /// `object`, without any lock.
+    /// Stores some access times if they alone keep too many znodes in memory. Called at the end of
+    /// an operation on `object`, without any lock.
     pub(crate) async fn make_room(&self, object: ObjectId) {
         if self.check_writable().is_err() {
             return;

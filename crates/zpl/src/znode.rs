@@ -302,8 +302,9 @@ impl Znode {
         self.state.lock().is_unnamed = true;
     }
 
-    /// Refuses what the flags forbid. What the log does again was allowed, although the log may order the
-    /// record of an object's flags before that of a name that the object got after the flags were cleared.
+    /// Refuses an operation that the flags forbid. Replay skips the check, because the operation
+    /// was allowed, and the log may order the record of an object's flags before that of a name
+    /// that the object got after the flags were cleared.
     /// (test: `names_of_a_directory_that_is_mutable_again_are_replayed`)
     ///
     /// # Errors

@@ -1,6 +1,6 @@
-//! The files of this system below one directory, for writing.
+//! The files of this system below one directory, opened for writing.
 
-use super::side::{Meta, New, Target, Trouble, Xattr};
+use super::side::{CopyTarget, Meta, New, Trouble, Xattr};
 use engine::refusal::words;
 use rescue::Beneath;
 use std::fs::File;
@@ -8,20 +8,20 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use zpl::FileKind;
 
-/// A directory of this system. Names come from a pool that anybody may have made: none leads out of
-/// the directory.
-pub struct Below(Beneath);
+/// A directory of this system. The names in it come from a pool that anyone may have written, and
+/// no name leads out of the directory.
+pub struct BelowTarget(Beneath);
 
-/// A target as it was typed.
+/// The target of the command.
 pub struct Typed {
-    /// The directory that is written to.
-    pub below: Below,
-    /// The path of the target in it; empty where the target is the directory itself.
+    /// The directory that the files are written to.
+    pub below: BelowTarget,
+    /// The path of the target in that directory. Empty if the target is the directory itself.
     pub path: Vec<u8>,
 }
 
 impl Typed {
-    /// Opens a target. What was typed may lead through symbolic links, and to anywhere.
+    /// Opens a target. The path of the command may contain symbolic links and lead anywhere.
     pub fn open(target: &Path) -> Result<Self, Trouble> {
         let is_directory = std::fs::metadata(target).is_ok_and(|there| there.is_dir());
         let (directory, name) = if is_directory {
@@ -32,11 +32,11 @@ impl Typed {
             let directory = directory.unwrap_or_else(|| Path::new(".")).to_owned();
             (directory, Some(target.file_name().ok_or("No such file or directory")?.to_owned()))
         };
-        let below = Below(Beneath::open(&directory).map_err(io)?);
+        let below = BelowTarget(Beneath::open(&directory).map_err(io)?);
         Ok(Self { below, path: name.map_or_else(Vec::new, |name| name.into_encoded_bytes()) })
     }
 
-    /// Whether the target is a directory.
+    /// True if the target is a directory.
     pub fn is_directory(&self) -> bool {
         self.path.is_empty()
     }
@@ -46,7 +46,7 @@ fn io(error: std::io::Error) -> Trouble {
     words(&error)
 }
 
-impl Target for Below {
+impl CopyTarget for BelowTarget {
     type Output = File;
 
     fn there(&self, path: &[u8], _follow: bool) -> Result<Option<FileKind>, Trouble> {
@@ -87,7 +87,7 @@ impl Target for Below {
     }
 
     fn set_meta(&self, path: &[u8], meta: &Meta) -> Result<(), Trouble> {
-        // Only the administrator can give files away.
+        // Only root can change the owner of a file.
         if rustix::process::geteuid().is_root() {
             self.0.set_owner(path, meta.uid, meta.gid).map_err(io)?;
         }

@@ -1,7 +1,7 @@
 //! One copy: sources below a target, depth first.
 
 use super::progress::Progress;
-use super::side::{Meta, New, Source, Target, Trouble, join};
+use super::side::{CopySource, CopyTarget, Meta, New, Trouble, join};
 use rescue::{LostRanges, check_name};
 use std::collections::HashMap;
 use zpl::FileKind;
@@ -20,14 +20,14 @@ pub struct How {
     pub preserve: bool,
     /// Names of one file stay names of one file.
     pub links: bool,
-    /// Files of which a part is lost, as far as they can be read.
+    /// Copies the readable parts of files that are damaged.
     pub partial: bool,
     /// Bits that new files do not get, unless modes are kept.
     pub umask: u32,
 }
 
 /// From one side to the other.
-pub struct Copier<'a, S: Source, T: Target> {
+pub struct Copier<'a, S: CopySource, T: CopyTarget> {
     pub from: &'a S,
     pub to: &'a T,
     pub how: How,
@@ -38,7 +38,7 @@ pub struct Copier<'a, S: Source, T: Target> {
     pub troubles: Vec<(String, Trouble)>,
 }
 
-impl<'a, S: Source, T: Target> Copier<'a, S, T> {
+impl<'a, S: CopySource, T: CopyTarget> Copier<'a, S, T> {
     pub fn new(from: &'a S, to: &'a T, how: How, progress: Progress) -> Self {
         Self { from, to, how, progress, seen: HashMap::new(), troubles: Vec::new() }
     }
@@ -161,7 +161,7 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
         self.to.set_size(&output, meta.size)
     }
 
-    /// Copies what can be read of a file; what is lost stays a hole.
+    /// Copies the readable parts of a file. Lost parts stay holes.
     fn salvage(
         &mut self,
         source: &[u8],
@@ -192,10 +192,10 @@ impl<'a, S: Source, T: Target> Copier<'a, S, T> {
     }
 }
 
-/// Byte ranges that a message lists.
+/// The number of byte ranges that a message lists.
 const RANGES_SHOWN: usize = 8;
 
-/// What is lost of a file, in words.
+/// Describes the lost ranges of a file.
 pub fn lost_words(lost: &LostRanges) -> Trouble {
     let ranges =
         lost.ranges.iter().take(RANGES_SHOWN).map(|range| format!("{}-{}", range.start, range.end - 1));

@@ -1,6 +1,6 @@
 //! The files of a pool.
 
-use super::side::{Meta, New, Put, Source, Target, Trouble, Xattr};
+use super::side::{CopySource, CopyTarget, Meta, New, Put, Trouble, Xattr};
 use crate::visit::{Visit, words};
 use dmu::Objset;
 use rescue::{BlockTree, LostRanges, copy_contents};
@@ -48,7 +48,7 @@ fn meta_of(at: &Attributes) -> Meta {
     }
 }
 
-impl Source for Inside<'_> {
+impl CopySource for Inside<'_> {
     type Input = ObjectId;
 
     fn meta(&self, path: &[u8], follow: bool) -> Result<Option<Meta>, Trouble> {
@@ -105,7 +105,7 @@ impl Source for Inside<'_> {
     }
 }
 
-/// Gives all runs of data of an object that can be read, and returns those that are lost.
+/// Calls `put` for all readable data of an object, and returns the lost ranges.
 pub fn salvage(
     visit: &Visit,
     objset: &Arc<Objset>,
@@ -121,7 +121,7 @@ pub fn salvage(
     })
 }
 
-impl Target for Inside<'_> {
+impl CopyTarget for Inside<'_> {
     type Output = ObjectId;
 
     fn there(&self, path: &[u8], follow: bool) -> Result<Option<FileKind>, Trouble> {

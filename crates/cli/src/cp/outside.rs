@@ -1,6 +1,6 @@
-//! The files of this system, for reading.
+//! The files of this system, opened for reading.
 
-use super::side::{Meta, Put, Source, Trouble, Xattr};
+use super::side::{CopySource, Meta, Put, Trouble, Xattr};
 use engine::refusal::words;
 use rescue::LostRanges;
 use rustix::fs::{AtFlags, CWD, SeekFrom, StatxFlags, lgetxattr, llistxattr, seek, statx};
@@ -27,7 +27,7 @@ fn io(error: std::io::Error) -> Trouble {
     words(&error)
 }
 
-impl Source for Outside {
+impl CopySource for Outside {
     type Input = File;
 
     fn meta(&self, path: &[u8], follow: bool) -> Result<Option<Meta>, Trouble> {

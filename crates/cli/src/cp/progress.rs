@@ -38,12 +38,12 @@ impl Progress {
         self.bar.inc(bytes);
     }
 
-    /// What is being copied now.
+    /// Sets the name of the file that is being copied.
     pub fn note(&self, what: &str) {
         self.bar.set_message(format!("{what} "));
     }
 
-    /// Counts from zero again: something else begins.
+    /// Starts counting from zero for a new phase.
     pub fn begin_anew(&self) {
         self.bar.reset();
         self.bar.set_length(0);

@@ -32,11 +32,11 @@ pub type Trouble = String;
 /// A name and its value.
 pub type Xattr = (Vec<u8>, Vec<u8>);
 
-/// Takes a run of bytes at an offset.
+/// Receives a run of data at an offset.
 pub type Put<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), Trouble>;
 
-/// Where files are copied from. Paths are bytes and count from where the side has its root.
-pub trait Source {
+/// The side from which files are copied. Paths are bytes and relative to the root of the side.
+pub trait CopySource {
     /// A file that is open for reading.
     type Input;
 
@@ -55,16 +55,17 @@ pub trait Source {
     fn data(&self, file: &Self::Input, from: u64, size: u64) -> Result<Option<(u64, u64)>, Trouble>;
     /// Reads bytes; how many there were before the end.
     fn read(&self, file: &Self::Input, at: u64, into: &mut [u8]) -> Result<usize, Trouble>;
-    /// Gives all runs of data that can be read, and returns those that are lost.
+    /// Calls `put` for all readable data, and returns the lost ranges.
     fn salvage(&self, file: &Self::Input, size: u64, put: Put<'_>) -> Result<LostRanges, Trouble>;
 }
 
-/// Where files are copied to. Paths are bytes and count from where the side has its root.
-pub trait Target {
+/// The side to which files are copied. Paths are bytes and relative to the root of the side.
+pub trait CopyTarget {
     /// A file that is open for writing.
     type Output;
 
-    /// What stands at a path, if anything. A symbolic link is followed only if asked, and if the side follows links.
+    /// Returns the type of the file at a path, if there is one. A symbolic link is followed only
+    /// with `follow`, and only if the side supports that.
     fn there(&self, path: &[u8], follow: bool) -> Result<Option<FileKind>, Trouble>;
     /// Makes an empty file, or empties the one that is there.
     fn create(&self, path: &[u8], permissions: u32) -> Result<Self::Output, Trouble>;

@@ -4,7 +4,7 @@ use super::below::Typed;
 use super::copier::lost_words;
 use super::inside::salvage;
 use super::outside::Outside;
-use super::side::{Source, Target, Trouble, last_name};
+use super::side::{CopySource, CopyTarget, Trouble, last_name};
 use super::{How, complain};
 use crate::session::{Outcome, Stop};
 use crate::visit::Visit;
@@ -19,7 +19,7 @@ use zpl::{FileKind, SeekTo};
 /// Bytes copied at a time.
 const STEP_BYTES: usize = 1 << 20;
 const NEW_FILE: u32 = 0o666;
-/// The object that has a volume's bytes.
+/// The object with the data of a volume.
 const VOLUME_DATA: ObjectId = ObjectId::new(1);
 
 fn words(error: ZvolError) -> Trouble {
@@ -123,7 +123,7 @@ pub fn copy_out(visit: &Visit, place: &Place, volume: &Volume, target: &Typed, h
     told(&place.text, done)
 }
 
-/// Copies what can be read of a volume; what is lost stays a hole.
+/// Copies the readable parts of a volume. Lost parts stay holes.
 fn out_in_part(
     visit: &Visit,
     place: &Place,

@@ -131,10 +131,10 @@ const WHAT_IF: &[&str] = &[
 ];
 
 const RESCUE: &[&str] = &[
-    "Devices are opened for reading only. Uberblocks are looked for in all four labels; if none leads to a dataset, the devices are searched for roots by content.",
-    "The files of a dataset go to DIR/DATASET/@, those of a snapshot to DIR/DATASET/@SNAPSHOT. Files whose directory is lost go to DIR/lost+found.",
-    "Lost byte ranges stay holes. DIR/.sawmill-rescue/report.jsonl lists everything that is damaged. The exit code is 1 if something is lost.",
-    "The same command again goes on with a rescue that was stopped.",
+    "Devices are opened for reading only. The uberblocks of all four labels are read; if none leads to a dataset, the devices are searched for roots by content.",
+    "The files of a dataset are copied to DIR/DATASET/@, the files of a snapshot to DIR/DATASET/@SNAPSHOT. Files whose directory is lost are copied to DIR/lost+found.",
+    "Lost byte ranges become holes. DIR/.sawmill-rescue/report.jsonl lists all damaged parts. The exit code is 1 if a part is lost.",
+    "The same command continues a rescue that was stopped.",
 ];
 
 const ADVISE_LOG: &[&str] = &[

@@ -95,21 +95,21 @@ fn leading_number(text: &str) -> u64 {
     if is_negative { value.wrapping_neg() } else { value }
 }
 
-/// What is asked for of a file, piece by piece: the first whatever is there, so that a file system can refuse, and then
-/// what has data.
+/// Splits a file into the pieces that are rewritten. The first piece is always included, so that
+/// the file system can refuse the request. Of the others, only pieces with data are included.
 fn pieces(all: Range<u64>, next_data: impl Fn(u64) -> Option<u64>) -> impl Iterator<Item = Range<u64>> {
     let piece = move |at: u64| at..(at - at % PIECE_BYTES).saturating_add(PIECE_BYTES).min(all.end);
     let is_asked = move |at: &u64| *at < all.end;
     successors(Some(piece(all.start)), move |last| next_data(last.end).filter(is_asked).map(&piece))
 }
 
-/// The first byte from `at` on that is no part of a hole, if there is one.
+/// Returns the offset of the first data from `at` on, if there is any.
 fn next_data(file: &File, at: u64) -> Option<u64> {
     match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Ok(data) => Some(data),
-        // There is none, or no file is that long.
+        // There is no data after `at`, or no file is that long.
         Err(Errno::NXIO | Errno::OVERFLOW) => None,
-        // Holes are not told: all is data.
+        // The file system does not report holes, so everything counts as data.
         Err(_) => file.metadata().ok().filter(|of| at < of.len()).map(|_| at),
     }
 }

@@ -26,7 +26,7 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('D', "destroyed pools"),
             Flag::switch('f', "even if they look in use elsewhere"),
             Flag::switch('F', "go back a few transaction groups if the newest one cannot be opened"),
-            Flag::switch('X', "with -F: go back as far as it takes, to a state that may be damaged"),
+            Flag::switch('X', "with -F: go back to any readable state, which may be damaged"),
             Flag::value(
                 'T',
                 "txg",
@@ -35,8 +35,8 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('m', "even if a log is missing: what only it held is lost"),
             Flag::switch('n', "with -F: try, change nothing"),
             Flag::switch('N', "mount nothing"),
-            Flag::switch('l', "load encryption keys: no pool that can be imported needs any"),
-            Flag::switch('s', "search the devices themselves, which is what happens anyway"),
+            Flag::switch('l', "load encryption keys; has no effect"),
+            Flag::switch('s', "search the devices; this is the default"),
             Flag::value('c', "cachefile", "search the devices that this cache file of OpenZFS names"),
             Flag::value('d', "dir|device", "search here").repeated(),
             Flag::value('o', "mntopts|property=value", "mount options, or a property of the pool").repeated(),
@@ -61,7 +61,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     if args.has_long("replay-plan") {
         return replay_plan(session, args);
     }
-    let listed = args.value('c').map(Listed::read).transpose()?;
+    let listed = args.value('c').map(ListedPools::read).transpose()?;
     let call = read(args, listed.as_ref())?;
     match args.operands.as_slice() {
         [] if args.has('a') => import_all(session, args, &call, listed.as_ref()),
@@ -114,7 +114,7 @@ fn check(args: &Args) -> Result<(), Stop> {
     Ok(())
 }
 
-fn read(args: &Args, listed: Option<&Listed>) -> Result<PoolImport, Stop> {
+fn read(args: &Args, listed: Option<&ListedPools>) -> Result<PoolImport, Stop> {
     let mut call = PoolImport {
         search: listed.map_or_else(|| search(args), |listed| listed.search.clone()),
         altroot: args.value('R').map(str::to_owned),
@@ -138,7 +138,7 @@ fn read(args: &Args, listed: Option<&Listed>) -> Result<PoolImport, Stop> {
     Ok(call)
 }
 
-/// A transaction group, as `strtoull(3)` reads numbers of any base.
+/// Parses a txg. As `strtoull(3)`, accepts decimal, octal and hexadecimal numbers.
 fn txg(text: &str) -> Result<u64, Stop> {
     let number = match (text.strip_prefix("0x").or(text.strip_prefix("0X")), text.strip_prefix('0')) {
         (Some(hex), _) => u64::from_str_radix(hex, 16),
@@ -160,15 +160,16 @@ pub fn search(args: &Args) -> Vec<String> {
     given.into_iter().filter(|dir| !dir.is_empty()).map(full).collect()
 }
 
-/// What a cache file lists: configurations by pool.
-struct Listed {
-    /// Where the devices of all pools were, and the directories of these places: a device may have another name there.
+/// The pools in a cache file.
+struct ListedPools {
+    /// The paths of the devices of all pools and their directories, where a device may have another
+    /// name now.
     search: Vec<String>,
     /// The guids of the pools, by name.
     guids: BTreeMap<String, u64>,
 }
 
-impl Listed {
+impl ListedPools {
     fn read(file: &str) -> Result<Self, Failure> {
         let other = |line: String| Failure::new(FailureKind::Invalid, line);
         let bytes = std::fs::read(file)
@@ -203,7 +204,7 @@ fn scan(
     session: &Session,
     args: &Args,
     search: &[String],
-    listed: Option<&Listed>,
+    listed: Option<&ListedPools>,
 ) -> Result<Vec<ImportCandidate>, Stop> {
     let mut found: Vec<ImportCandidate> =
         session.ask(&ImportScan { search: search.to_vec(), destroyed: args.has('D') })?;
@@ -211,7 +212,7 @@ fn scan(
     Ok(found)
 }
 
-fn list(session: &mut Session, args: &Args, search: &[String], listed: Option<&Listed>) -> Outcome {
+fn list(session: &mut Session, args: &Args, search: &[String], listed: Option<&ListedPools>) -> Outcome {
     let found = scan(session, args, search, listed)?;
     if found.is_empty() {
         eprintln!("no pools available to import");
@@ -251,7 +252,12 @@ fn tell(session: &mut Session, imported: &Imported, dry_run: bool) -> Result<(),
     Ok(())
 }
 
-fn import_all(session: &mut Session, args: &Args, call: &PoolImport, listed: Option<&Listed>) -> Outcome {
+fn import_all(
+    session: &mut Session,
+    args: &Args,
+    call: &PoolImport,
+    listed: Option<&ListedPools>,
+) -> Outcome {
     let found = scan(session, args, &call.search, listed)?;
     if found.is_empty() {
         eprintln!("no pools available to import");

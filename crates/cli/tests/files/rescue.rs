@@ -14,7 +14,7 @@ use std::path::Path;
 const DISK_BYTES: u64 = 128 << 20;
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// A copy of a golden pool's first device without anything in its four labels.
+/// Copies the first device of a golden pool and wipes its four labels.
 fn without_labels(world: &World, pool: &str) {
     golden::copy(pool, world.path());
     let file = File::options().write(true).open(world.path().join("img/a.img")).expect("an image");
@@ -39,7 +39,7 @@ fn a_pool_without_labels_is_listed_and_comes_out() {
     assert!(err.starts_with("pool 'whirl', state of txg "), "{err}");
     let path = world.path().join("out/whirl/fs/@/m1000000");
     assert_eq!(sha256(&path), crate::told("g02-single-default", "whirl/fs", "m1000000")["sha256"]);
-    // Once more: nothing is left to do.
+    // A second run has nothing left to do.
     assert_eq!(world.run(nowhere, "rescue W/img/a.img --to W/out").2, 0);
 }
 
@@ -60,7 +60,7 @@ fn what_cannot_be_rescued_is_said() {
     assert!(!world.path().join("out").exists());
 }
 
-/// A file system with one file of three blocks that do not compress, the second of which is
+/// Creates a file system with one file of three incompressible blocks, the second of which is
 /// damaged.
 fn with_damaged_file(world: &World) -> Vec<u8> {
     let disk = world.file("disk", DISK_BYTES);
@@ -106,8 +106,8 @@ fn of_a_damaged_file_all_that_is_readable_is_copied() {
     assert!(world.fails(nowhere, "cp --partial -d W/disk W/whole tank:", 2).contains("usage:"));
 }
 
-/// Puts entries into the root directory that no system would make: a file outside, a directory that
-/// is reached through a symbolic link, and names that mean other directories.
+/// Adds entries to the root directory that no system would create: a file outside of it, a
+/// directory behind a symbolic link, and names that mean other directories.
 fn with_hostile_names(world: &World) {
     let disk = world.file("disk", DISK_BYTES);
     let engine = Engine::start();
@@ -158,14 +158,14 @@ fn names_of_a_pool_lead_nowhere_but_below_the_target() {
     let nowhere = world.path();
     let before = names_in(world.path());
     let said = world.fails(nowhere, "cp -a -d W/disk tank: W/copied", 1);
-    // Nobody lists `.` and `..`.
+    // The names `.` and `..` are not listed.
     assert_eq!(said.lines().count(), 3, "{said}");
     assert_eq!(names_in(&world.path().join("copied")), ["dir", "file", "link"]);
     let (out, err, code) = world.run(nowhere, "rescue W/disk --to W/rescued");
     assert!(code == 0 || code == 1, "{out}{err}");
     assert!(names_in(&world.path().join("rescued/tank/@")).len() >= 3);
     assert_eq!(names_in(&world.path().join("outside")), [""; 0]);
-    // The program keeps its host's number here, too.
+    // The program also writes the hostid here.
     let new = ["copied", "rescued", "hostid"].map(str::to_owned);
     let expected: Vec<_> = [before.as_slice(), &new].concat();
     let after: Vec<_> = names_in(world.path()).into_iter().filter(|name| !expected.contains(name)).collect();

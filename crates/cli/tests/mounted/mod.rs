@@ -52,6 +52,8 @@ struct Setting {
     over_rings: bool,
     /// Whether logs that do not answer are waited for.
     patient: bool,
+    /// The budget of the daemon's caches; otherwise the daemon chooses one by the machine's memory.
+    memory_mib: Option<u64>,
     /// Namespaces of their own.
     inside: Option<Namespaces>,
 }
@@ -74,6 +76,11 @@ impl World {
     #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn patient(vdevs: &str, disk_mib: u64, over_rings: bool) -> Option<Self> {
         Self::with(vdevs, disk_mib, Setting { over_rings, patient: true, ..Setting::default() })
+    }
+
+    /// The same with a daemon whose caches have a budget of so many MiB.
+    pub fn with_memory(vdevs: &str, disk_mib: u64, memory_mib: u64) -> Option<Self> {
+        Self::made(vdevs, disk_mib, Setting { memory_mib: Some(memory_mib), ..Setting::default() }, |_| {})
     }
 
     fn with(vdevs: &str, disk_mib: u64, setting: Setting) -> Option<Self> {
@@ -217,6 +224,15 @@ impl World {
         Path::new("/proc").join(self.daemon_pid())
     }
 
+    /// A figure of the daemon in KiB, by the figure's name in `/proc/PID/status`; none when the daemon
+    /// does not live.
+    pub fn daemon_kib(&self, name: &str) -> Option<u64> {
+        let pid = self.daemon()?.as_raw_nonzero();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().ok()
+    }
+
     /// Runs `zpool` with these words; whether it succeeded.
     #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn may_fail(&self, line: &str) -> bool {
@@ -250,6 +266,9 @@ impl World {
         }
         if self.setting.patient {
             command.env("SAWMILL_LOG_DEADMAN", LOG_DEADMAN_SECS);
+        }
+        if let Some(mib) = self.setting.memory_mib {
+            command.env("SAWMILL_MEMORY", format!("{mib}m"));
         }
         command
     }
@@ -314,9 +333,17 @@ impl World {
     /// The next command after the daemon was killed: it starts a new one, which brings the pool
     /// back, replays its logs and mounts it.
     pub fn restart(&self) {
-        let status = self.zpool(&format!("status {POOL}"));
+        let status = self.restart_degraded();
         assert!(status.contains(" state: ONLINE\n"), "{status}");
+    }
+
+    /// The same where devices may be offline or have failed. Returns what `zpool status` prints.
+    pub fn restart_degraded(&self) -> String {
+        let status = self.zpool(&format!("status {POOL}"));
+        let works = [" state: ONLINE\n", " state: DEGRADED\n"].iter().any(|state| status.contains(state));
+        assert!(works, "{status}");
         assert!(self.is_mounted(), "mounted again:\n{}", self.daemon_log());
+        status
     }
 
     /// Where the devices are, and nothing else.

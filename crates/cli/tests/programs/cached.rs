@@ -1,10 +1,11 @@
-//! The kernel's cache of a mount's files, against what mappings change and what is written past it.
+//! The kernel's cache of the files of a mount, with mappings that change pages and with writes that
+//! bypass the cache.
 
 use std::fs;
 
 use crate::shell::sh;
 
-/// Maps a sparse file, changes some of its pages, and looks for data while the mapping lives.
+/// Maps a sparse file, changes some of its pages, and seeks data while the mapping exists.
 const MAPPED: &str = r#"
 import mmap, os, subprocess
 SIZE, STEP, MARK = 8 << 20, 1 << 20, b"DATADATA"
@@ -46,8 +47,9 @@ fn what_a_mapping_changed_is_data_for_who_looks_for_data() {
     world.finish();
 }
 
-/// Writes a page past the cache again and again, without a thread that waits for the end, while others read the page through
-/// the cache and by a mapping. Once a write has ended, each read has to find it.
+/// Writes a page directly and asynchronously, again and again, while other threads read the page
+/// through the cache and through a mapping. After a write has ended, each read must return its
+/// data.
 const ASYNCHRONOUS: &str = r#"
 import ctypes, mmap, os, struct, threading
 libc = ctypes.CDLL(None, use_errno=True)

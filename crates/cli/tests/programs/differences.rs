@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::mounted::{POOL, World};
 use crate::shell::sh;
@@ -171,5 +174,72 @@ fn random_changes_are_told_as_a_model_tells_them() {
             .collect();
         assert_eq!(of_files, wanted, "@r{first} @r{last}");
     }
+    world.finish();
+}
+
+/// Lines of a comparison that its pipe and the buffers on the way do not take: about one MiB.
+const MANY_FILES: usize = 8_000;
+
+/// Begins a comparison that nobody reads; gives the name of the snapshot that was made for it.
+fn stuck(world: &World) -> (Child, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sawmill"));
+    command.args(["zfs", "diff", &format!("{POOL}@1")]).env("SAWMILL_RUN", world.run_dir());
+    let child = command.stdout(Stdio::piped()).spawn().expect("the program runs");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let all = world.zfs_prints("list -Ho name -t snapshot");
+        if let Some(name) = all.lines().find(|name| name.contains("@zfs-diff-")) {
+            return (child, name.to_owned());
+        }
+        assert!(Instant::now() < deadline, "no snapshot was made: {all}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until the snapshot of a comparison is gone, and says what else there is.
+fn left(world: &World) -> String {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let all = world.zfs_prints("list -Ho name -t snapshot");
+        if !all.contains("@zfs-diff-") || Instant::now() > deadline {
+            return all;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_comparison_leaves_no_snapshot_when_somebody_reads_it_or_the_daemon_dies() {
+    let Some(world) = crate::world(&[]) else { return };
+    let root = world.root();
+    world.zfs(&format!("snapshot {POOL}@1"));
+    for file in 0..MANY_FILES {
+        fs::write(root.join(format!("{file:0100}")), "x").expect("written");
+    }
+    let only = format!("{POOL}@1\n");
+
+    let (child, now) = stuck(&world);
+    let (_, short) = now.split_once('@').expect("a snapshot");
+    let reader = fs::File::open(root.join(".zfs/snapshot").join(short).join(format!("{:0100}", 1)));
+    let reader = reader.expect("its files are read like those of any snapshot");
+    assert_eq!(world.zfs_prints(&format!("get -Ho value defer_destroy,userrefs {now}")), "on\n1\n");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), MANY_FILES + 1);
+    drop(reader);
+    assert_eq!(left(&world), only);
+
+    // Whoever reads the lines goes away in the middle.
+    let (mut child, _) = stuck(&world);
+    child.kill().expect("it is there");
+    child.wait().expect("it ended");
+    assert_eq!(left(&world), only);
+
+    let (mut child, _) = stuck(&world);
+    world.kill_daemon();
+    child.kill().expect("it is there");
+    child.wait().expect("it ended");
+    world.restart();
+    assert_eq!(world.zfs_prints("list -Ho name -t snapshot"), only);
     world.finish();
 }

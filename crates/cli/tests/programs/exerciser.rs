@@ -20,7 +20,7 @@ const RECORD_SIZES: [&str; 4] = ["128K", "4K", "16K", "1M"];
 const OPERATIONS: u32 = 1_500;
 const DIRECT_SECONDS: u32 = 2;
 /// What the two say of wrong data, in words that they use for nothing else.
-const ACCUSATIONS: [&str; 3] = ["miscompare", "verify failed", "bad header"];
+pub const ACCUSATIONS: [&str; 3] = ["miscompare", "verify failed", "bad header"];
 
 #[test]
 fn what_was_synced_outlives_the_daemon() {
@@ -78,15 +78,8 @@ impl<'a> Exerciser<'a> {
         fsx
     }
 
-    /// fio, which reads again what it wrote, past the kernel's cache.
     fn direct(&self, seconds: u32) -> Command {
-        let mut fio = bounded(Path::new("fio"));
-        fio.args(["--name=direct", "--direct=1", "--ioengine=psync", "--rw=randrw", "--bsrange=4k-64k"]);
-        fio.args(["--size=16m", "--fsync=32", "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=64"]);
-        fio.arg("--verify_state_save=0");
-        fio.args(["--time_based", &format!("--runtime={seconds}"), &format!("--randseed={}", self.round)]);
-        fio.arg(format!("--filename={}", self.files()[1].display()));
-        fio
+        direct(&self.files()[1], seconds, self.round)
     }
 
     /// Both run to their ends; then the daemon is killed, and what they left is as they left it.
@@ -138,6 +131,17 @@ impl<'a> Exerciser<'a> {
     }
 }
 
+/// fio, which reads again what it wrote, past the kernel's cache.
+pub fn direct(file: &Path, seconds: u32, seed: u64) -> Command {
+    let mut fio = bounded(Path::new("fio"));
+    fio.args(["--name=direct", "--direct=1", "--ioengine=psync", "--rw=randrw", "--bsrange=4k-64k"]);
+    fio.args(["--size=16m", "--fsync=32", "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=64"]);
+    fio.arg("--verify_state_save=0");
+    fio.args(["--time_based", &format!("--runtime={seconds}"), &format!("--randseed={seed}")]);
+    fio.arg(format!("--filename={}", file.display()));
+    fio
+}
+
 /// Runs two programs side by side; `meanwhile` begins when both have begun.
 fn together(programs: [Command; 2], meanwhile: impl FnOnce()) -> [Output; 2] {
     let children = programs.map(|mut program| {
@@ -148,7 +152,8 @@ fn together(programs: [Command; 2], meanwhile: impl FnOnce()) -> [Output; 2] {
     children.map(|child| child.wait_with_output().expect("it ends"))
 }
 
-fn said(output: &Output) -> String {
+/// How a program ended, and what it printed.
+pub fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!("{}: {}{}", output.status, text(&output.stdout), text(&output.stderr))
 }

@@ -1,8 +1,9 @@
-//! Rollbacks and receives beneath programs that go on: open files, mappings, working directories.
+//! Rollbacks and receives of file systems that programs use: open files, mappings, working
+//! directories.
 //!
 //! ```text
-//!  a program: files open, one mapped, its working directory ──── asked what it sees ─────────────► asked again
-//!  the data set: @1 ─► changed ─► (dirty pages) ──────────────── rollback, or receive of @2 ─────►
+//!  a program: files open, one mapped, its working directory ─ reports them ──► reports them again
+//!  the dataset: @1 ─► changed ─► (dirty pages) ── rollback, or receive of @2 ──►
 //! ```
 
 use std::fs;
@@ -14,13 +15,13 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use crate::mounted::World;
 use crate::shell::sh;
 
-/// A Python that evaluates what it is asked, in a directory of the mount.
-struct Program {
+/// A Python process that evaluates expressions, in a directory of the mount.
+struct PythonProgram {
     child: Child,
     answers: BufReader<ChildStdout>,
 }
 
-/// Expressions in, one a line; out comes what each is, or the name of the error.
+/// Reads expressions, one a line, and prints the value of each or the name of the error.
 const LOOP: &str = r#"
 import errno, mmap, os, sys
 v = {}
@@ -31,7 +32,7 @@ for line in sys.stdin:
         print(errno.errorcode[e.errno], flush=True)
 "#;
 
-impl Program {
+impl PythonProgram {
     fn start(dir: &Path) -> Self {
         let mut python = Command::new("python3");
         let python = python.args(["-c", LOOP]).current_dir(dir);
@@ -48,7 +49,7 @@ impl Program {
         answer.trim_end().to_owned()
     }
 
-    /// Asks for several things; each with what is to come.
+    /// Evaluates several expressions and compares each result with the expected one.
     fn sees(&mut self, when: &str, all: &[(&str, &str)]) {
         for (expression, wanted) in all {
             assert_eq!(self.ask(expression), *wanted, "{when}: {expression}");
@@ -56,15 +57,15 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for PythonProgram {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // It ends with what it reads.
+        // The process ends when its input is closed.
         _ = self.child.wait();
     }
 }
 
-/// The kernel's number of the mount at a place.
+/// Returns the kernel's id of the mount at a path.
 fn mount_number(at: &Path) -> String {
     let table = fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
     let line = table.lines().find(|line| line.split(' ').nth(4).is_some_and(|dir| Path::new(dir) == at));
@@ -107,9 +108,9 @@ fn goes_on_over_a_rollback(world: &World) {
     sh("rm gone; mkdir fresh; echo f > fresh/f", &fs_dir);
     world.zfs("snapshot tank/fs@2");
     let number = mount_number(&fs_dir);
-    let mut program = Program::start(&fs_dir.join("dir"));
-    let mut later = Program::start(&fs_dir.join("dir/later"));
-    // Until it answers it may still look for its modules in its directory.
+    let mut program = PythonProgram::start(&fs_dir.join("dir"));
+    let mut later = PythonProgram::start(&fs_dir.join("dir/later"));
+    // Until the first answer, Python may still search the directory for its modules.
     later.sees("before", &[("os.listdir('.')", "[]")]);
     program.sees(
         "before",
@@ -144,7 +145,7 @@ fn goes_on_over_a_rollback(world: &World) {
                 "os.path.exists('new'), os.path.exists('later'), open('removed').read()",
                 r"(False, False, 'back\n')",
             ),
-            // What goes on is written to as ever, by each of the three ways.
+            // The files that remain can be written as before, in each of the three ways.
             ("os.pwrite(v['kept'], b'ONE', 0)", "3"),
             ("open('kept').read()", r"'ONE\n'"),
             ("v['map'][:3]", "b'ONE'"),
@@ -154,13 +155,13 @@ fn goes_on_over_a_rollback(world: &World) {
             ("os.fsync(v['kept'])", "None"),
         ],
     );
-    // A working directory that is not there any more.
+    // A working directory that does not exist any more.
     later.sees("after", &[("os.listdir('.')", "ESTALE"), ("os.open('x', os.O_CREAT)", "ESTALE")]);
     assert_eq!(names(&fs_dir), ["below", "dir", "gone"]);
     assert_eq!(names(&fs_dir.join("below")), Vec::<String>::new(), "what is mounted below stays");
     fs::write(fs_dir.join("below/file"), "x").expect("it is writable");
     drop(later);
-    // Once more, and to the same: what was written since is gone.
+    // A second rollback to the same snapshot discards the later writes.
     world.zfs("rollback tank/fs@1");
     program.sees("again", &[("os.pread(v['kept'], 9, 0), v['map'][:3]", r"(b'one\n', b'one')")]);
     drop(program);
@@ -176,7 +177,7 @@ fn pages_that_were_changed_before_a_rollback_are_not_written_after_it() {
     let dir = world.root().join("fs");
     fs::write(dir.join("mapped"), vec![b'.'; 64 << 10]).expect("written");
     world.zfs("snapshot tank/fs@1");
-    let mut program = Program::start(&dir);
+    let mut program = PythonProgram::start(&dir);
     program.sees(
         "before",
         &[
@@ -206,7 +207,8 @@ fn pages_that_were_changed_before_a_rollback_are_not_written_after_it() {
     world.finish();
 }
 
-/// Where the kernel keeps what is written it keeps sizes, too, and believes nobody else.
+/// With the writeback cache, the kernel also keeps sizes and times and ignores those of the file
+/// system.
 #[test]
 fn with_writeback_open_files_keep_a_rollback_away_and_a_working_directory_does_not() {
     let Some(world) = crate::world(&["python3"]) else { return };
@@ -217,7 +219,7 @@ fn with_writeback_open_files_keep_a_rollback_away_and_a_working_directory_does_n
     fs::write(dir.join("file"), "one").expect("written");
     world.zfs("snapshot tank/fs@1");
     fs::write(dir.join("file"), "two and more").expect("written");
-    let mut program = Program::start(&dir);
+    let mut program = PythonProgram::start(&dir);
     program.sees("before", &[("v.update(f=os.open('file', os.O_RDWR))", "None")]);
     let refused = world.zfs_refuses("rollback tank/fs@1").expect("a file is open");
     assert!(refused.contains("busy"), "{refused}");
@@ -246,7 +248,7 @@ fn a_receive_goes_on_beneath_open_files_and_fails_without_a_trace() {
     bash("zfs send tank/from@1 | zfs receive tank/to");
     let to = world.root().join("to");
     let number = mount_number(&to);
-    let mut program = Program::start(&to.join("dir"));
+    let mut program = PythonProgram::start(&to.join("dir"));
     program.sees(
         "before",
         &[
@@ -255,7 +257,8 @@ fn a_receive_goes_on_beneath_open_files_and_fails_without_a_trace() {
             ("os.pread(v['kept'], 9, 0), v['map'][:3]", r"(b'one\n', b'one')"),
         ],
     );
-    // Changed while the stream comes: it is refused at its end, when everything is as it was, the file without a name too.
+    // The file system changes while the stream is received, so the stream is refused at its end.
+    // Everything then is as before, including the file without a name.
     let stream = world.run_dir().join("stream");
     bash(&format!("zfs send -i @1 tank/from@2 > {}", stream.display()));
     let run = format!(
@@ -304,7 +307,7 @@ fn a_receive_goes_on_beneath_open_files_and_fails_without_a_trace() {
     world.finish();
 }
 
-/// What is refused after requests were made to wait leaves everything as it was.
+/// A change that is refused while requests wait leaves everything as before.
 #[test]
 fn a_rollback_that_is_refused_lets_open_files_go_on() {
     let Some(world) = crate::world(&["python3"]) else { return };
@@ -316,7 +319,7 @@ fn a_rollback_that_is_refused_lets_open_files_go_on() {
         fs::write(dir.join("file"), "two").expect("written");
     }
     world.zfs("hold keep tank/fs@2");
-    let mut program = Program::start(&dir);
+    let mut program = PythonProgram::start(&dir);
     program.sees(
         "before",
         &[("v.update(f=os.open('file', os.O_RDWR))", "None"), ("os.pread(v['f'], 9, 0)", "b'two'")],

@@ -32,6 +32,7 @@ mod rings;
 mod rollbacks;
 mod sanoid;
 mod shell;
+mod soak;
 mod sqlite;
 mod standby;
 mod unnamed;

@@ -249,9 +249,7 @@ fn neither_mounts_nor_busy_writers_add_threads() {
 
 /// The most memory that the daemon had, in MiB.
 fn most_memory(world: &World) -> u64 {
-    let status = fs::read_to_string(world.daemon_proc().join("status")).expect("a daemon");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its memory");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 10
+    world.daemon_kib("VmHWM").expect("a daemon") >> 10
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Mounts that follow their data set: when it gets another name or another place, when a change is refused, and when
-//! others are mounted above or below it.
+//! Mounts follow their datasets: when a dataset gets another name or mount point, when a change is
+//! refused, and when other datasets are mounted above or below.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 
 use crate::mounted::{POOL, World};
 
-/// A directory beside the pool's.
+/// A directory next to the pool's directory.
 fn beside(world: &World, name: &str) -> PathBuf {
     world.root().with_file_name(name)
 }
 
-/// What is mounted: data sets, each with its place below the world's directory, in order of their names.
+/// Lists the mounted datasets, sorted by name, with their mount points relative to the world's
+/// directory.
 fn mounts(world: &World) -> Vec<String> {
     let dir = world.root().parent().expect("a directory").to_owned();
     let printed = world.zfs_prints("mount");
@@ -26,7 +27,8 @@ fn mounts(world: &World) -> Vec<String> {
     mounts
 }
 
-/// Places at which the kernel has a mount of ours, below the world's directory.
+/// Lists the mount points of our file systems according to the kernel, relative to the world's
+/// directory.
 fn kernel_mounts(world: &World) -> Vec<String> {
     let dir = world.root().parent().expect("a directory").to_owned();
     let table = fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
@@ -41,7 +43,8 @@ fn property(world: &World, name: &str, dataset: &str) -> String {
     world.zfs_prints(&format!("get -Ho value,source {name} {dataset}")).trim().replace('\t', " ")
 }
 
-/// Two sessions of one data set would have two caches: what went through one would be written over by the other.
+/// Two sessions of one dataset would have two caches, and each would overwrite the changes of the
+/// other.
 #[test]
 fn a_data_set_that_is_renamed_in_place_keeps_its_one_mount() {
     let Some(world) = crate::world(&[]) else { return };
@@ -52,13 +55,13 @@ fn a_data_set_that_is_renamed_in_place_keeps_its_one_mount() {
     let as_it_was = ["tank mnt", "tank/new mnt/old", "tank/new/below mnt/old/below"];
     assert_eq!(mounts(&world), as_it_was);
     assert_eq!(property(&world, "mounted", "tank/new"), "yes -");
-    // Nothing is mounted once more.
+    // No dataset is mounted a second time.
     world.zfs("mount -a");
     assert_eq!(mounts(&world), as_it_was);
     assert_eq!(kernel_mounts(&world), ["mnt", "mnt/old", "mnt/old/below"]);
     let refused = world.zfs_refuses("mount tank/new").expect("it is mounted");
     assert_eq!(refused, "cannot mount 'tank/new': filesystem already mounted\n");
-    // What is in use is in use under the new name.
+    // A file that is open stays open under the new name of the dataset.
     file.write_all(b"kept").expect("written");
     assert!(world.zfs_refuses("destroy -r tank/new").is_some(), "a file is open");
     drop(file);
@@ -76,7 +79,7 @@ fn what_was_mounted_below_is_mounted_again_at_the_new_place() {
     let (one, two) = (beside(&world, "one"), beside(&world, "two"));
     world.zfs("create -p tank/w/c/d");
     world.zfs(&format!("create -o mountpoint={} tank/w/own", one.display()));
-    // In a directory of it, and of a place of its own.
+    // In a directory of it, with a mount point of its own.
     world.zfs(&format!("create -o mountpoint={}/in tank/inside", world.root().join("w").display()));
     world.zfs("create -o canmount=noauto tank/w/byhand");
     world.zfs("create -o canmount=noauto tank/w/never");
@@ -107,13 +110,13 @@ fn what_was_mounted_below_is_mounted_again_at_the_new_place() {
         "tank/w/own one",
     ];
     assert_eq!(mounts(&world), back);
-    // None of its own: nothing is mounted; then all of it that is to be mounted by itself.
+    // Without a mount point, none of them is mounted; with one, all that are mounted automatically.
     world.zfs("set mountpoint=none tank/w");
     assert_eq!(mounts(&world), ["tank mnt", "tank/inside mnt/w/in", "tank/w/own one"]);
     world.zfs("inherit mountpoint tank/w");
     let by_themselves: Vec<&str> = back.into_iter().filter(|line| !line.contains("byhand")).collect();
     assert_eq!(mounts(&world), by_themselves);
-    // What is set already moves nothing, even if it is in use.
+    // Setting the present value moves no mount, even if the mount is in use.
     let _open = File::open(world.root().join("w/c/d/file")).expect("it is there");
     let there = world.root().join("w");
     world.zfs(&format!("set -u mountpoint={} tank/w", there.display()));
@@ -131,7 +134,7 @@ fn what_is_refused_has_changed_nothing() {
     world.zfs("mount -a");
     let before = mounts(&world);
     let was = |name: &str| property(&world, name, "tank/a");
-    // The deepest is unmounted before it is found that one above it is in use.
+    // The deepest dataset is unmounted before the one above it turns out to be in use.
     let open = File::create(world.root().join("a/b/file")).expect("a file");
     let attempts = [
         ("mountpoint", format!("set mountpoint={} tank/a", new.display())),
@@ -164,7 +167,8 @@ fn what_is_refused_has_changed_nothing() {
         (before.clone(), property(&world, "mountpoint", "tank/a"))
     );
     assert_eq!(was("mountpoint"), format!("{} inherited from tank", world.root().join("a").display()));
-    // A value that was set is set again, and one of several that is refused takes the others back.
+    // A property that is set in the same command is restored, and if one of several is refused,
+    // none is set.
     world.zfs("set quota=200M tank/a");
     assert!(world.zfs_refuses("set quota=100M reservation=150M tank/a").is_some());
     assert_eq!((was("quota").as_str(), was("reservation").as_str()), ("200M local", "none default"));
@@ -180,7 +184,7 @@ fn a_parent_is_never_mounted_over_its_child() {
     let Some(world) = crate::world(&[]) else { return };
     let top = beside(&world, "top");
     let place = |below: &str| format!("{}{below}", top.display());
-    // Names in the reverse order of mount points, in two pools.
+    // The names are in the reverse order of the mount points, in two pools.
     let disk = beside(&world, "other");
     File::create(&disk).and_then(|file| file.set_len(128 << 20)).expect("a disk");
     world.zpool(&format!("create -m {} zother {}", place("/x/y"), disk.display()));
@@ -208,7 +212,7 @@ fn a_parent_is_never_mounted_over_its_child() {
         world.zfs(&format!("mount {dataset}"));
     }
     check("one by one, the deepest first");
-    // What cannot be put on top again is not covered.
+    // A mount that could not be mounted again on top is not covered.
     world.zfs("unmount tank/a");
     world.zfs("unmount zother");
     world.zfs("unmount tank/m");
@@ -253,7 +257,7 @@ fn an_unmount_takes_along_what_inherits_its_place() {
     world.zfs("mount -a");
     world.zfs(&format!("unmount {}", world.root().join("f/c").display()));
     assert_eq!(mounts(&world), ["tank mnt", "tank/f mnt/f", "tank/f/own own"]);
-    // Volumes below are not mounted, and nobody is refused for their sake.
+    // Volumes below are not mounted, and do not prevent the change.
     world.zfs("create -V 1M tank/f/v");
     world.zfs(&format!("set mountpoint={} tank/f", beside(&world, "g").display()));
     world.zfs("create -V 1M tank/f/w");
@@ -269,7 +273,7 @@ fn an_unmount_takes_along_what_inherits_its_place() {
     world.finish();
 }
 
-/// A replica that was only looked at can be received into again.
+/// A replica that was only read can receive the next stream.
 #[test]
 fn a_mount_alone_writes_nothing_to_a_replica() {
     let Some(world) = crate::world(&["bash"]) else { return };
@@ -282,7 +286,7 @@ fn a_mount_alone_writes_nothing_to_a_replica() {
     fs::create_dir(world.root().join("from/dir")).expect("made");
     fs::write(world.root().join("from/dir/file"), "one").expect("written");
     world.zfs("snapshot tank/from@1");
-    // A time of access is a change that whoever lists has asked for.
+    // With atime, reading a file is a change of the replica, which the administrator has chosen.
     for (name, option) in [("tank/plain", "-o atime=off"), ("tank/fixed", "-o readonly=on")] {
         pipe(&format!("zfs send tank/from@1 | zfs receive {option} -u {name}"));
         let look = || {
@@ -307,7 +311,7 @@ fn a_mount_alone_writes_nothing_to_a_replica() {
         world.zfs(&format!("unmount tank/{name}"));
         assert_eq!(property(&world, "written", &format!("tank/{name}")), "0 -", "{name}");
     }
-    // What is written to is written as ever, and the first change is as stable as any.
+    // Writes work as usual, and the first change is as stable as any other.
     world.zfs("mount tank/plain");
     let mut file = File::create(world.root().join("plain/new")).expect("a file");
     file.write_all(b"kept").and_then(|()| file.sync_all()).expect("stable");

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use oracle::needs::Need;
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use crate::mounted::{World, bounded};
@@ -23,6 +23,10 @@ const OPTIONS: &str = "-c listen_addresses='' -c shared_buffers=16MB -c max_wal_
 const SUMS: &str = "SELECT (SELECT sum(abalance) FROM pgbench_accounts), \
     (SELECT sum(tbalance) FROM pgbench_tellers), (SELECT sum(bbalance) FROM pgbench_branches), \
     (SELECT coalesce(sum(delta), 0) FROM pgbench_history)";
+/// Makes one row of the history of all transfers: the sum of the deltas stays the same.
+const FOLD: &str = "WITH gone AS (DELETE FROM pgbench_history RETURNING delta) \
+    INSERT INTO pgbench_history (tid, bid, aid, delta) \
+    SELECT 1, 1, 1, sum(delta)::int FROM gone HAVING count(*) > 0";
 
 #[test]
 fn postgres_keeps_what_its_clients_saw_committed() {
@@ -79,11 +83,16 @@ pub struct Server {
 impl Server {
     /// It runs, with tables for its clients. Its data lie in a file system of their own, `tank/data`.
     pub fn new() -> Option<Self> {
+        Self::within(|| crate::world(&["setpriv", "ps"]))
+    }
+
+    /// The same in a world that is made for it, if PostgreSQL is there.
+    pub fn within(world: impl FnOnce() -> Option<World>) -> Option<Self> {
         let Some(programs) = programs() else {
             Need::Postgres.is_missing("PostgreSQL is not installed");
             return None;
         };
-        let world = crate::world(&["setpriv", "ps"])?;
+        let world = world()?;
         let beside = TempDir::new().expect("a directory");
         let data = world.root().join("data");
         let server = Self { world, programs, beside, data, running: Cell::default() };
@@ -161,14 +170,23 @@ impl Server {
 
     /// `kill -9` of the daemon, and of the server that has lost its data.
     pub fn kill_with_daemon(&self, clients: Child) {
-        let server = family(self.running.take().expect("it runs"));
+        let server = self.stopped();
         self.world.kill_daemon();
         end(&server, clients);
     }
 
     /// `kill -9` of the server.
     pub fn kill(&self, clients: Child) {
-        end(&family(self.running.take().expect("it runs")), clients);
+        end(&self.stopped(), clients);
+    }
+
+    /// Stops the server's first process and returns all of the server's processes. A stopped process
+    /// starts no others, which would outlive the server for a while, and does not remove its locks
+    /// when its data are gone.
+    fn stopped(&self) -> Vec<Pid> {
+        let first = self.running.take().expect("it runs");
+        kill_process(first, Signal::STOP).expect("it lives");
+        family(first)
     }
 
     /// Half of the transactions count, half move money.
@@ -203,7 +221,9 @@ impl Server {
     pub fn seen_until(&self, round: usize, until: SystemTime) -> Vec<usize> {
         let until = until.duration_since(SystemTime::UNIX_EPOCH).expect("a time since 1970");
         let mut seen = vec![0; CLIENTS];
-        for line in sh(&format!("cat {}*", self.log_prefix(round)), Path::new("/")).lines() {
+        let read = |log: PathBuf| fs::read_to_string(log).expect("a log");
+        let logs: String = self.client_logs(round).into_iter().map(read).collect();
+        for line in logs.lines() {
             let words: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
             let &[client, _, _, script, seconds, micros] = words.as_slice() else { continue };
             if script == 0 && Duration::new(seconds, micros as u32 * 1000) < until {
@@ -213,7 +233,27 @@ impl Server {
         seen
     }
 
-    fn check(&self, round: usize, seen: &[usize]) {
+    /// The logs of a round's clients: `PREFIX.PID`, `PREFIX.PID.THREAD`. There are none where a kill
+    /// came before the clients had connected.
+    fn client_logs(&self, round: usize) -> Vec<PathBuf> {
+        let prefix = format!("{}.", self.log_prefix(round));
+        let files = fs::read_dir(self.beside.path()).expect("a directory");
+        let paths = files.map(|file| file.expect("a file").path());
+        paths.filter(|path| path.display().to_string().starts_with(&prefix)).collect()
+    }
+
+    /// Removes the rows of earlier rounds, the logs of the last one and the history of all transfers,
+    /// so that a long test has as much data at its end as at its beginning. No client may be at work.
+    pub fn forget_rounds_before(&self, round: usize) {
+        self.sql(&format!("DELETE FROM committed WHERE round < {round}"));
+        self.sql(FOLD);
+        let Some(last) = round.checked_sub(1) else { return };
+        self.client_logs(last).iter().for_each(|log| fs::remove_file(log).expect("a log"));
+    }
+
+    /// Checks that each client has all rows that it saw committed and at most one more, which was
+    /// under way, and that no money is lost.
+    pub fn check(&self, round: usize, seen: &[usize]) {
         for (client, (rows, seen)) in self.counted(round).iter().zip(seen).enumerate() {
             assert!(
                 *rows == *seen || *rows == seen + 1,

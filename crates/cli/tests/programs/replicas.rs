@@ -44,10 +44,15 @@ fn write_on(dir: &Path, is_over: &AtomicBool) {
     }
 }
 
-/// `tank/data` of one daemon, which is sent to `tank/copy` of another one.
+/// `tank/data` of one daemon, which is sent to a copy that the same daemon or another one has.
 pub struct Pair<'a> {
     pub from: &'a World,
     pub to: &'a World,
+    /// The copy's name.
+    pub copy: &'a str,
+    /// The option of `zfs send` before the snapshot that the copy has: `-I` sends the snapshots
+    /// between, too, and `-i` does not.
+    pub since: &'a str,
 }
 
 impl Pair<'_> {
@@ -58,28 +63,30 @@ impl Pair<'_> {
 
     /// What is sent next: the rest of what broke off, or what is new since the last snapshot that the other has.
     pub fn next(&self, wanted: usize) -> Option<String> {
-        let said = self.to.run("zfs", "get -Ho value receive_resume_token tank/copy");
+        let said = self.to.run("zfs", &format!("get -Ho value receive_resume_token {}", self.copy));
         let token = String::from_utf8_lossy(&said.stdout).trim().to_owned();
         if token.starts_with("1-") {
             return Some(format!("-t {token}"));
         }
-        let said = self.to.run("zfs", "list -Ho name -t snapshot tank/copy");
+        let said = self.to.run("zfs", &format!("list -Ho name -t snapshot {}", self.copy));
         let names = String::from_utf8_lossy(&said.stdout).into_owned();
         let has = names.lines().filter_map(|name| name.split('@').nth(1)?.parse::<usize>().ok()).max();
         match has {
             Some(last) if last >= wanted => None,
-            Some(last) => Some(format!("-I @{last} tank/data@{wanted}")),
+            Some(last) => Some(format!("{} @{last} tank/data@{wanted}", self.since)),
             None => Some(format!("tank/data@{wanted}")),
         }
     }
 
+    /// The shell's line that sends something, through a filter (`| PROGRAM`) or through nothing.
+    pub fn line(&self, what: &str, filter: &str) -> String {
+        let (from, to) = (Self::zfs(self.from), Self::zfs(self.to));
+        format!("{from} send {what} {filter} | {to} receive -s -u -F {}", self.copy)
+    }
+
     /// Sends something; something else happens meanwhile, by which the stream may break off.
     pub fn send(&self, what: &str, meanwhile: impl FnOnce()) {
-        let script = format!(
-            "{} send {what} | pv -q -L {BYTES_A_SECOND} | {} receive -s -u -F tank/copy",
-            Self::zfs(self.from),
-            Self::zfs(self.to)
-        );
+        let script = self.line(what, &format!("| pv -q -L {BYTES_A_SECOND}"));
         let mut command = crate::mounted::bounded(Path::new("bash"));
         command.args(["-c", &script]).stderr(std::process::Stdio::null());
         let mut child = command.spawn().expect("bash runs");
@@ -96,7 +103,7 @@ impl Pair<'_> {
 fn replicas_of_a_busy_file_system_outlive_kills_of_both_daemons() {
     let Some(from) = crate::world(&["pv", "bash"]) else { return };
     let Some(to) = crate::world(&["pv"]) else { return };
-    let pair = Pair { from: &from, to: &to };
+    let pair = Pair { from: &from, to: &to, copy: "tank/copy", since: "-I" };
     pair.from.zfs("create -o compression=off tank/data");
     let (data, is_over) = (Pair::root(pair.from, "data"), AtomicBool::new(false));
     let (mut resumed, mut kills) = (0, 0);

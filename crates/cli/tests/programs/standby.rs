@@ -35,7 +35,7 @@ fn a_server_on_a_replica_has_what_was_committed_before_its_last_snapshot() {
         std::thread::sleep(WRITE_TIME);
         before = SystemTime::now();
         server.world.zfs(&format!("snapshot tank/data@{round}"));
-        let pair = Pair { from: &server.world, to: &to };
+        let pair = Pair { from: &server.world, to: &to, copy: "tank/copy", since: "-I" };
         let mut is_first = true;
         while let Some(what) = pair.next(round) {
             resumed += usize::from(what.starts_with("-t"));

@@ -1,42 +1,42 @@
-//! The data sets of one owner: names, snapshots, origins, and what is in each.
+//! The datasets of one owner: names, snapshots, origins and contents.
 
 use std::collections::BTreeMap;
 
-use crate::contents::{Change, Contents, Tree};
+use crate::contents::{FileChanges, FileVersions, FilesByName};
 
 /// A snapshot that its owner has made.
 #[derive(Clone, Debug)]
-pub struct Snapshot {
+pub struct OwnedSnapshot {
     pub name: String,
-    pub tree: Tree,
+    pub tree: FilesByName,
 }
 
-/// A file system, with its own snapshots from the oldest to the newest.
+/// A file system with its own snapshots, oldest first.
 #[derive(Clone, Debug, Default)]
-pub struct Member {
-    pub contents: Contents,
-    pub snapshots: Vec<Snapshot>,
-    /// The file system and the snapshot that this one is a clone of.
+pub struct FileSystemModel {
+    pub contents: FileVersions,
+    pub snapshots: Vec<OwnedSnapshot>,
+    /// The file system and the snapshot that this file system is a clone of.
     pub origin: Option<(String, String)>,
 }
 
-/// All file systems of an owner, by the last part of their names.
+/// All file systems of an owner, by the last component of their names.
 #[derive(Clone, Debug, Default)]
-pub struct Family {
-    pub members: BTreeMap<String, Member>,
+pub struct DatasetFamily {
+    pub members: BTreeMap<String, FileSystemModel>,
 }
 
-/// What was under way when the daemon was killed.
+/// The step that was under way when the daemon was killed.
 #[derive(Debug)]
-pub enum Pending {
-    /// Changes of files of one file system; one of them was made, or none.
-    Files { member: String, changes: Vec<Change> },
-    /// A command on data sets: the family is as it was, or as one of these.
-    Families(Vec<Family>),
+pub enum PendingStep {
+    /// Changes of the files of one file system. One of them was made, or none.
+    Files { member: String, changes: Vec<FileChanges> },
+    /// A command on datasets: the family is as before, or as one of these.
+    Families(Vec<DatasetFamily>),
 }
 
-impl Family {
-    /// Members that are clones of a snapshot of `name`, and which one.
+impl DatasetFamily {
+    /// Lists the members that are clones of a snapshot of `name`, with that snapshot.
     pub fn clones_of(&self, name: &str) -> impl Iterator<Item = (&String, &String)> {
         self.members.iter().filter_map(move |(clone, member)| {
             let (origin, snapshot) = member.origin.as_ref()?;
@@ -49,9 +49,9 @@ impl Family {
         let mut after = self.clone();
         if let Some(member) = after.members.get_mut(name) {
             let tree = member.contents.newest();
-            // The txg of the snapshot has everything that had returned.
+            // The txg of the snapshot includes all changes that had returned.
             member.contents.promise_all();
-            member.snapshots.push(Snapshot { name: snapshot.to_owned(), tree });
+            member.snapshots.push(OwnedSnapshot { name: snapshot.to_owned(), tree });
         }
         after
     }
@@ -65,8 +65,8 @@ impl Family {
         after
     }
 
-    /// The families that `zfs destroy -r name` may leave when it is broken off, the last one without the member.
-    /// Snapshots go before their file system, in any order.
+    /// Returns the families that an interrupted `zfs destroy -r name` may leave. In the last one,
+    /// the member is gone. Snapshots are destroyed before their file system, in any order.
     pub fn without(&self, name: &str) -> Vec<Self> {
         let count = self.members.get(name).map_or(0, |member| member.snapshots.len());
         let mut families: Vec<Self> =
@@ -92,8 +92,8 @@ impl Family {
     /// The family after `zfs clone name@snapshot clone`.
     pub fn with_clone(&self, name: &str, snapshot: &str, clone: &str) -> Self {
         let mut after = self.clone();
-        let member = Member {
-            contents: Contents::stable(&self.tree_of(name, snapshot)),
+        let member = FileSystemModel {
+            contents: FileVersions::stable(&self.tree_of(name, snapshot)),
             snapshots: Vec::new(),
             origin: Some((name.to_owned(), snapshot.to_owned())),
         };
@@ -101,8 +101,8 @@ impl Family {
         after
     }
 
-    /// The family after `zfs promote clone`: the origin's snapshots up to the clone's go to the clone, the clones of
-    /// these follow, and the origin becomes a clone.
+    /// Returns the family after `zfs promote clone`: the clone gets the origin's snapshots up to
+    /// its own origin, with their clones, and the origin becomes a clone.
     pub fn promoted(&self, clone: &str) -> Self {
         let mut after = self.clone();
         let Some((origin, snapshot)) = self.members.get(clone).and_then(|it| it.origin.clone()) else {
@@ -113,7 +113,7 @@ impl Family {
             return after;
         };
         let count = from.snapshots.iter().position(|it| it.name == snapshot).map_or(0, |at| at + 1);
-        let moved: Vec<Snapshot> = from.snapshots.drain(..count).collect();
+        let moved: Vec<OwnedSnapshot> = from.snapshots.drain(..count).collect();
         to.origin = from.origin.replace((clone.to_owned(), snapshot));
         for member in after.members.values_mut() {
             if let Some((of, at)) = &mut member.origin
@@ -150,7 +150,7 @@ impl Family {
         if let Some(member) = after.members.get_mut(name)
             && let Some(newest) = member.snapshots.last()
         {
-            member.contents = Contents::stable(&newest.tree);
+            member.contents = FileVersions::stable(&newest.tree);
         }
         after
     }
@@ -159,13 +159,13 @@ impl Family {
     pub fn with_copy(&self, name: &str, snapshot: &str, copy: &str) -> Self {
         let mut after = self.clone();
         let tree = self.tree_of(name, snapshot);
-        let contents = Contents::stable(&tree);
-        let snapshots = vec![Snapshot { name: snapshot.to_owned(), tree }];
-        after.members.insert(copy.to_owned(), Member { contents, snapshots, origin: None });
+        let contents = FileVersions::stable(&tree);
+        let snapshots = vec![OwnedSnapshot { name: snapshot.to_owned(), tree }];
+        after.members.insert(copy.to_owned(), FileSystemModel { contents, snapshots, origin: None });
         after
     }
 
-    fn tree_of(&self, name: &str, snapshot: &str) -> Tree {
+    fn tree_of(&self, name: &str, snapshot: &str) -> FilesByName {
         let member = self.members.get(name);
         let snapshot = member.and_then(|member| member.snapshots.iter().find(|it| it.name == snapshot));
         snapshot.map(|it| it.tree.clone()).unwrap_or_default()

@@ -1,26 +1,28 @@
-//! Compares a family with what the daemon lists and the mounts show.
+//! Compares a family with the datasets that the daemon lists and the files on the mounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::contents::{Change, read_tree};
-use crate::family::{Family, Member, Pending};
+use crate::contents::{FileChanges, read_tree};
+use crate::family::{DatasetFamily, FileSystemModel, PendingStep};
 use crate::mounted::World;
-use crate::owner::Owner;
+use crate::owner::FamilyOwner;
 
-/// File systems by name: the origin, and the snapshots of the owner from the oldest to the newest.
+/// File systems by name: the origin, and the owner's snapshots, oldest first.
 type Listed = BTreeMap<String, (Option<(String, String)>, Vec<String>)>;
 
-/// Settles an owner's family: everything found has to be there, or to come from the step that was under way.
-pub fn settle(owner: &mut Owner, world: &World) -> Result<(), String> {
+/// Settles an owner's family. Every dataset and file that is found must be in the model, or must
+/// come from the step that was under way.
+pub fn settle(owner: &mut FamilyOwner, world: &World) -> Result<(), String> {
     let listed = listed(owner, world)?;
     let (mut families, mut under_way) = (vec![owner.family.clone()], None);
     match owner.pending.take() {
-        Some(Pending::Families(others)) => families.extend(others),
-        Some(Pending::Files { member, changes }) => under_way = Some((member, changes)),
+        Some(PendingStep::Families(others)) => families.extend(others),
+        Some(PendingStep::Files { member, changes }) => under_way = Some((member, changes)),
         None => {}
     }
-    // A rollback, for example, changes files alone: several families may have the names that were found.
+    // A rollback, for example, changes only files, so several families may have the names that were
+    // found.
     families.retain(|family| shape(family) == listed);
     let mut outcome = Err(format!("{}: found {listed:?}, not {:?}", owner.top(), shape(&owner.family)));
     for mut family in families {
@@ -34,10 +36,10 @@ pub fn settle(owner: &mut Owner, world: &World) -> Result<(), String> {
 }
 
 fn settle_family(
-    family: &mut Family,
-    owner: &Owner,
+    family: &mut DatasetFamily,
+    owner: &FamilyOwner,
     world: &World,
-    under_way: Option<&(String, Vec<Change>)>,
+    under_way: Option<&(String, Vec<FileChanges>)>,
 ) -> Result<(), String> {
     let top = world.root().join(format!("owner{}", owner.number));
     for (name, member) in &mut family.members {
@@ -50,7 +52,7 @@ fn settle_family(
     Ok(())
 }
 
-fn settle_member(member: &mut Member, at: &Path, pending: &[Change]) -> Result<(), String> {
+fn settle_member(member: &mut FileSystemModel, at: &Path, pending: &[FileChanges]) -> Result<(), String> {
     for snapshot in &member.snapshots {
         let at = at.join(".zfs/snapshot").join(&snapshot.name);
         let failed = |error: String| format!("@{}: {error}", snapshot.name);
@@ -66,8 +68,8 @@ fn settle_member(member: &mut Member, at: &Path, pending: &[Change]) -> Result<(
     member.contents.settle(&found, pending).map_err(|error| format!(": {error}"))
 }
 
-/// What `zfs list` prints of the family, without the operator's snapshots.
-fn listed(owner: &Owner, world: &World) -> Result<Listed, String> {
+/// Returns the family as `zfs list` prints it, without the operator's snapshots.
+fn listed(owner: &FamilyOwner, world: &World) -> Result<Listed, String> {
     let top = owner.top();
     let printed =
         world.zfs_prints(&format!("list -H -t filesystem,snapshot -o name,origin -s createtxg -r {top}"));
@@ -91,9 +93,10 @@ fn listed(owner: &Owner, world: &World) -> Result<Listed, String> {
     Ok(listed)
 }
 
-fn shape(family: &Family) -> Listed {
-    let snapshots = |member: &Member| member.snapshots.iter().map(|it| it.name.clone()).collect();
-    let entry =
-        |(name, member): (&String, &Member)| (name.clone(), (member.origin.clone(), snapshots(member)));
+fn shape(family: &DatasetFamily) -> Listed {
+    let snapshots = |member: &FileSystemModel| member.snapshots.iter().map(|it| it.name.clone()).collect();
+    let entry = |(name, member): (&String, &FileSystemModel)| {
+        (name.clone(), (member.origin.clone(), snapshots(member)))
+    };
     family.members.iter().map(entry).collect()
 }

@@ -1,11 +1,11 @@
-//! A program that looks at everything, and takes no turn.
+//! A program that reads everything, and takes no turn.
 
 use fastrand::Rng;
 
 use crate::mounted::POOL;
 use crate::run::Round;
 
-/// What it looks at, over and over; the first word is the program.
+/// The commands that it repeats. The first word is the program.
 const LINES: &[&str] = &[
     "zpool status",
     "zpool list -v",
@@ -15,7 +15,7 @@ const LINES: &[&str] = &[
     "zfs list -t all -r tank",
     "zfs get -r all tank",
 ];
-/// What it asks of a data set that may be gone by then.
+/// Commands on a dataset that may be destroyed by then.
 const OF_ONE: &[&str] = &["userspace", "get userused@0", "list -t all", "get written", "mount"];
 
 pub struct Observer {
@@ -27,7 +27,7 @@ impl Observer {
         Self { rng: Rng::with_seed(seed) }
     }
 
-    /// Looks until the daemon is killed.
+    /// Reads until the daemon is killed.
     pub fn work(&mut self, round: &Round<'_>) {
         while !round.is_over() {
             let line = self.rng.choice(LINES).expect("lines");

@@ -1,4 +1,4 @@
-//! A program that administers the whole pool, whatever else goes on in it.
+//! A program that administers the whole pool while the others run.
 
 use fastrand::Rng;
 
@@ -15,7 +15,8 @@ impl Operator {
         Self { rng: Rng::with_seed(seed), snapshots: 0 }
     }
 
-    /// Commands until the daemon is killed. Some are refused by turns: a scrub that runs, a log that is not there.
+    /// Runs commands until the daemon is killed. Some are refused at times: a scrub is running, or
+    /// a log does not exist.
     pub fn work(&mut self, round: &Round<'_>) {
         while !round.is_over() {
             let disks = round.world.disks().display().to_string();

@@ -1,4 +1,4 @@
-//! A program that has a family of data sets for itself, and knows what may be in each.
+//! A program that owns a family of datasets, and knows the possible contents of each.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,41 +10,41 @@ use std::sync::atomic::Ordering;
 
 use fastrand::Rng;
 
-use crate::contents::{Change, State};
-use crate::family::{Family, Member, Pending};
+use crate::contents::{FileChanges, NameState};
+use crate::family::{DatasetFamily, FileSystemModel, PendingStep};
 use crate::mounted::POOL;
-use crate::run::{Outcome, Round};
+use crate::run::{CommandOutcome, Round};
 
 const MEMBERS_MAX: usize = 4;
 const SNAPSHOTS_MAX: usize = 4;
 const FILES_MAX: usize = 8;
 const FILE_MAX: usize = 160 << 10;
-/// Less than what the kernel sends as one request, so that a write is made whole or not at all.
+/// A write of this size is one request of the kernel, so it is made completely or not at all.
 const WRITE_MAX: usize = 48 << 10;
-/// How many steps with files come for each command.
+/// The number of steps with files for each command.
 const FILE_STEPS: u32 = 12;
 
-pub struct Owner {
+pub struct FamilyOwner {
     pub number: u64,
-    pub family: Family,
-    /// What was under way when the daemon was killed.
-    pub pending: Option<Pending>,
+    pub family: DatasetFamily,
+    /// The step that was under way when the daemon was killed.
+    pub pending: Option<PendingStep>,
     names: u64,
     rng: Rng,
 }
 
-impl Owner {
+impl FamilyOwner {
     pub fn new(number: u64, seed: u64) -> Self {
         let rng = Rng::with_seed(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        Self { number, family: Family::default(), pending: None, names: 0, rng }
+        Self { number, family: DatasetFamily::default(), pending: None, names: 0, rng }
     }
 
-    /// The data set that all others of the family are below.
+    /// Returns the name of the dataset above all others of the family.
     pub fn top(&self) -> String {
         format!("{POOL}/owner{}", self.number)
     }
 
-    /// Steps until the daemon is killed.
+    /// Takes steps until the daemon is killed.
     pub fn work(&mut self, round: &Round<'_>) {
         while !round.is_over() && self.pending.is_none() {
             if self.family.members.is_empty() || self.rng.u32(..=FILE_STEPS) == 0 {
@@ -64,12 +64,12 @@ impl Owner {
         self.rng.choice(self.family.members.keys()).cloned()
     }
 
-    /// Runs one command, and makes the model follow it: the last of `families` if it was carried out.
-    fn change(&mut self, round: &Round<'_>, line: &str, families: Vec<Family>) {
+    /// Runs one command and updates the model: to the last of `families` if the command succeeded.
+    fn change(&mut self, round: &Round<'_>, line: &str, families: Vec<DatasetFamily>) {
         match round.must("zfs", line) {
-            Outcome::Done(_) => self.family = families.into_iter().last().expect("an outcome"),
-            Outcome::Killed => self.pending = Some(Pending::Families(families)),
-            Outcome::Busy => {}
+            CommandOutcome::Done(_) => self.family = families.into_iter().last().expect("an outcome"),
+            CommandOutcome::Killed => self.pending = Some(PendingStep::Families(families)),
+            CommandOutcome::Busy => {}
         }
     }
 
@@ -91,7 +91,7 @@ impl Owner {
     fn create(&mut self, round: &Round<'_>) {
         let name = self.fresh("fs");
         let mut after = self.family.clone();
-        after.members.insert(name.clone(), Member::default());
+        after.members.insert(name.clone(), FileSystemModel::default());
         let recordsize = self.rng.choice(["4k", "16k", "128k"]).unwrap_or("128k");
         self.change(round, &format!("create -o recordsize={recordsize} {}/{name}", self.top()), vec![after]);
     }
@@ -105,7 +105,7 @@ impl Owner {
         self.change(round, &format!("snapshot {}/{name}@{snapshot}", self.top()), vec![after]);
     }
 
-    /// A snapshot that has no clone.
+    /// Destroys a snapshot that has no clone.
     fn destroy_snapshot(&mut self, round: &Round<'_>, name: &str) {
         let kept: Vec<&String> = self.family.clones_of(name).map(|(_, snapshot)| snapshot).collect();
         let free = self.family.members[name].snapshots.iter().filter(|it| !kept.contains(&&it.name));
@@ -177,7 +177,7 @@ impl Owner {
         if is_done {
             self.family = after;
         } else if round.is_over() {
-            self.pending = Some(Pending::Families(vec![after]));
+            self.pending = Some(PendingStep::Families(vec![after]));
         } else {
             assert!(Round::is_busy(&err), "{script}: {err}");
         }
@@ -187,21 +187,21 @@ impl Owner {
         round.world.root().join(format!("owner{}", self.number)).join(name)
     }
 
-    /// One change of one file, or a promise about it.
+    /// Changes one file, or makes it stable.
     fn file_step(&mut self, round: &Round<'_>) {
         let Some(member) = self.any_member() else { return };
         let at = self.at(round, &member);
         let tree = self.family.members[&member].contents.newest();
         let name = self.rng.choice(tree.keys()).cloned();
         let (step, name) = match (self.rng.u32(..10), name) {
-            (0, _) | (_, None) if tree.len() < FILES_MAX => (Step::Create, self.fresh("f")),
+            (0, _) | (_, None) if tree.len() < FILES_MAX => (FileStep::Create, self.fresh("f")),
             (_, None) => return,
             (0..=5, Some(name)) => (self.write_step(tree[&name].len()), name),
-            (6, Some(name)) => (Step::Truncate(self.rng.usize(..=tree[&name].len())), name),
-            (7, Some(name)) => (Step::Rename(self.fresh("f")), name),
-            (8, Some(name)) => (Step::Unlink, name),
-            (_, Some(name)) if tree.len() < FILES_MAX => (Step::Clone(self.fresh("f")), name),
-            (_, Some(name)) => (Step::Sync, name),
+            (6, Some(name)) => (FileStep::Truncate(self.rng.usize(..=tree[&name].len())), name),
+            (7, Some(name)) => (FileStep::Rename(self.fresh("f")), name),
+            (8, Some(name)) => (FileStep::Unlink, name),
+            (_, Some(name)) if tree.len() < FILES_MAX => (FileStep::Clone(self.fresh("f")), name),
+            (_, Some(name)) => (FileStep::Sync, name),
         };
         let old = tree.get(&name).cloned().unwrap_or_else(|| Arc::from([]));
         let changes = step.changes(&name, &old);
@@ -218,22 +218,22 @@ impl Owner {
                     change.iter().for_each(|(name, _)| contents.promise(name));
                 }
             }
-            Err(_) if round.is_over() => self.pending = Some(Pending::Files { member, changes }),
+            Err(_) if round.is_over() => self.pending = Some(PendingStep::Files { member, changes }),
             Err(error) => panic!("{}: {name}: {step:?}: {error}", at.display()),
         }
     }
 
-    fn write_step(&mut self, len: usize) -> Step {
+    fn write_step(&mut self, len: usize) -> FileStep {
         let count = self.rng.usize(1..=WRITE_MAX);
         let offset = self.rng.usize(..=len).min(FILE_MAX - count);
         let seed = self.rng.u64(..);
-        Step::Write { offset, count, seed }
+        FileStep::Write { offset, count, seed }
     }
 }
 
-/// What is done to one file.
+/// A step with one file.
 #[derive(Debug)]
-enum Step {
+enum FileStep {
     Create,
     Write { offset: usize, count: usize, seed: u64 },
     Truncate(usize),
@@ -243,12 +243,12 @@ enum Step {
     Sync,
 }
 
-impl Step {
-    /// What the step may leave when it is broken off; the last is what it leaves when it is not. None where it
-    /// changes nothing.
-    fn changes(&self, name: &str, old: &Arc<[u8]>) -> Vec<Change> {
-        let file = |bytes: Vec<u8>| -> State { Some(bytes.into()) };
-        let one = |state: State| vec![vec![(name.to_owned(), state)]];
+impl FileStep {
+    /// Returns the states that an interrupted step may leave. The last is the state after the
+    /// complete step. Empty if the step changes nothing.
+    fn changes(&self, name: &str, old: &Arc<[u8]>) -> Vec<FileChanges> {
+        let file = |bytes: Vec<u8>| -> NameState { Some(bytes.into()) };
+        let one = |state: NameState| vec![vec![(name.to_owned(), state)]];
         match self {
             Self::Create => one(file(Vec::new())),
             Self::Write { offset, .. } => {
@@ -271,7 +271,7 @@ impl Step {
         }
     }
 
-    /// True for steps that change names: the model keeps no order between unstable names.
+    /// True for steps that change names, because the model keeps no order between unstable names.
     fn is_promised(&self) -> bool {
         !matches!(self, Self::Write { .. } | Self::Truncate(_))
     }
@@ -316,7 +316,7 @@ impl Step {
     }
 }
 
-/// Copies by one call, which shares blocks where it can.
+/// Copies a file with one call, which shares blocks where possible.
 fn clone_file(from: &Path, to: &Path) -> io::Result<()> {
     let (from, to) = (File::open(from)?, File::create_new(to)?);
     let len = from.metadata()?.len() as usize;

@@ -1,38 +1,38 @@
-//! Commands of a storm, and how long they may take.
+//! The commands of a storm, and their time limits.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::mounted::World;
 
-/// How long a command may take, on a slow disk, beside seven others.
+/// The longest time for a command, on a slow disk, with seven others running.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// How often a step is tried while something else uses its data set, and how long apart.
+/// How often a step is tried while its dataset is in use, and the pause between the tries.
 const TRIES: u32 = 200;
 const PAUSE: Duration = Duration::from_millis(25);
-/// What commands report while somebody else uses a data set or a snapshot.
+/// The messages of commands whose dataset or snapshot is in use.
 const BUSY: &[&str] = &["busy", "it's being held"];
 
-/// How a command ended.
+/// The result of a command.
 #[derive(Debug, PartialEq)]
-pub enum Outcome {
+pub enum CommandOutcome {
     Done(String),
-    /// The daemon was killed meanwhile: the command has been carried out, or has not.
+    /// The daemon was killed during the command, which may or may not have been carried out.
     Killed,
-    /// Something else used the data set all the time.
+    /// The dataset was in use during all tries.
     Busy,
 }
 
-/// What the eight programs of a round share.
+/// The state that the eight programs of a round share.
 pub struct Round<'a> {
     pub world: &'a World,
     pub killed: AtomicBool,
-    pub counts: &'a Counts,
+    pub counts: &'a StormCounts,
 }
 
-/// What a storm has seen.
+/// What a storm has done.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct StormCounts {
     pub commands: AtomicU64,
     pub files: AtomicU64,
     pub busy: AtomicU64,
@@ -41,30 +41,30 @@ pub struct Counts {
 }
 
 impl Round<'_> {
-    /// True when no further step is to begin.
+    /// True when no further step may begin.
     pub fn is_over(&self) -> bool {
         self.killed.load(Ordering::SeqCst)
     }
 
-    /// Runs a command that may be refused because its data set is busy, and for no other reason.
-    pub fn must(&self, program: &str, line: &str) -> Outcome {
+    /// Runs a command that may be refused only because its dataset is busy.
+    pub fn must(&self, program: &str, line: &str) -> CommandOutcome {
         for _ in 0..TRIES {
             let (is_done, out, err) = self.once(program, line);
             if is_done {
-                return Outcome::Done(out);
+                return CommandOutcome::Done(out);
             }
             if self.is_over() {
                 self.counts.cut.fetch_add(1, Ordering::Relaxed);
-                return Outcome::Killed;
+                return CommandOutcome::Killed;
             }
             assert!(BUSY.iter().any(|word| err.contains(word)), "{program} {line}: {err}");
             std::thread::sleep(PAUSE);
         }
         self.counts.busy.fetch_add(1, Ordering::Relaxed);
-        Outcome::Busy
+        CommandOutcome::Busy
     }
 
-    /// Runs a command that may be refused for any reason. Returns its output if it was not.
+    /// Runs a command that may be refused for any reason. Returns its output if it was not refused.
     pub fn may(&self, program: &str, line: &str) -> Option<String> {
         let (is_done, out, _) = self.once(program, line);
         is_done.then_some(out)
@@ -78,7 +78,7 @@ impl Round<'_> {
         (output.status.success(), text(&output.stdout), text(&output.stderr))
     }
 
-    /// Runs a pipe of commands by the shell, whose `bin/` has the programs.
+    /// Runs a pipeline in a shell whose `bin/` has the programs.
     pub fn pipe(&self, script: &str) -> (bool, String) {
         let begun = Instant::now();
         let mut command = std::process::Command::new("timeout");
@@ -95,7 +95,7 @@ impl Round<'_> {
         assert!(took < LIMIT, "{program} {line}: took {took:?}");
     }
 
-    /// True if a message says that something else used the data set.
+    /// True if a message reports that the dataset is in use.
     pub fn is_busy(message: &str) -> bool {
         BUSY.iter().any(|word| message.contains(word))
     }

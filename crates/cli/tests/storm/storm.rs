@@ -1,4 +1,4 @@
-//! Rounds of a storm: eight programs at work, a kill, a look at everything.
+//! The rounds of a storm: eight programs run, the daemon is killed, and everything is checked.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,27 +11,28 @@ use crate::judge;
 use crate::mounted::{POOL, World};
 use crate::observer::Observer;
 use crate::operator::Operator;
-use crate::owner::Owner;
-use crate::run::{Counts, Round};
+use crate::owner::FamilyOwner;
+use crate::run::{Round, StormCounts};
 
 const DISK_MIB: u64 = 1024;
 const SECONDS_DEFAULT: u64 = 60;
 const OWNERS: u64 = 6;
 const ROUND_MIN_MS: u64 = 2_500;
 const ROUND_MORE_MS: u64 = 5_000;
-/// Each request to the data disk takes so long, in so many lanes.
+/// The delay of each request to the data disk, and the number of parallel requests.
 const SLOW: &str = "4:8";
-/// Commands and steps with files a round has to see on the average: fewer show little.
+/// The number of commands and file steps that a round must have on average. Fewer would prove
+/// little.
 const COMMANDS_MIN: u64 = 8;
 const FILES_MIN: u64 = 16;
 
-/// Storms over one pool for as long as the environment says.
+/// Runs storms on one pool for as long as the environment asks for.
 pub fn run(vdevs: &str) {
     let limit = Duration::from_secs(number("SAWMILL_STORM_SECONDS", SECONDS_DEFAULT));
     let seed = number("SAWMILL_STORM_SEED", 1);
     let Some(world) = World::new(vdevs, DISK_MIB) else { return };
     let sawmill = world.link("sawmill");
-    let (mut owners, counts) = (owners(&world, seed), Counts::default());
+    let (mut owners, counts) = (owners(&world, seed), StormCounts::default());
     let (mut operator, mut observer) = (Operator::new(seed), Observer::new(seed));
     let (mut rng, begun, mut rounds) = (fastrand::Rng::with_seed(seed), Instant::now(), 0);
     while begun.elapsed() < limit {
@@ -51,13 +52,13 @@ pub fn run(vdevs: &str) {
     world.finish();
 }
 
-fn owners(world: &World, seed: u64) -> Vec<Owner> {
-    let owners: Vec<Owner> = (0..OWNERS).map(|number| Owner::new(number, seed)).collect();
+fn owners(world: &World, seed: u64) -> Vec<FamilyOwner> {
+    let owners: Vec<FamilyOwner> = (0..OWNERS).map(|number| FamilyOwner::new(number, seed)).collect();
     owners.iter().for_each(|owner| world.zfs(&format!("create {}", owner.top())));
     owners
 }
 
-/// The daemon forgets faults when it ends.
+/// Makes the disk slow again, because the daemon loses injected faults when it ends.
 fn slow_down(world: &World, sawmill: &Path) {
     let disk = world.disks().join("a");
     let mut command = crate::mounted::bounded(sawmill);
@@ -69,7 +70,7 @@ fn slow_down(world: &World, sawmill: &Path) {
 fn storm(
     round: &Round<'_>,
     time: Duration,
-    owners: &mut [Owner],
+    owners: &mut [FamilyOwner],
     operator: &mut Operator,
     observer: &mut Observer,
 ) {
@@ -85,10 +86,9 @@ fn storm(
     });
 }
 
-/// Half of the mirror may be offline, and the log removed.
+/// Brings the mirror and the log back: half of the mirror may be offline, and the log may be
+/// removed.
 fn bring_back(world: &World) {
-    let status = world.zpool(&format!("status {POOL}"));
-    let works = [" state: ONLINE\n", " state: DEGRADED\n"].iter().any(|state| status.contains(state));
-    assert!(works, "{status}");
+    world.restart_degraded();
     world.zpool(&format!("online {POOL} {}/b", world.disks().display()));
 }

@@ -1,4 +1,5 @@
-//! What commands may do to datasets while a stream is being received, and after a stream that broke off.
+//! What commands may do to datasets while a stream is being received, and after a stream was
+//! interrupted.
 
 use super::{fed, stream_called, takes, written};
 use crate::place::Place;
@@ -33,7 +34,7 @@ fn a_stream_that_is_being_received_keeps_its_dataset_busy() {
     ] {
         refused(&place, line, &format!("{what}: dataset is busy"));
     }
-    // What is half there is left out.
+    // A partially received dataset is left out.
     place.ok("zfs snapshot -r p@all");
     stdin.write_all(&full[full.len() / 2..]).expect("taken");
     drop(stdin);
@@ -52,7 +53,7 @@ fn what_is_kept_of_a_stream_gets_no_snapshot_and_goes_with_its_dataset() {
     let (full, incr) = (stream_called("full"), stream_called("incr"));
     takes(&place, "zfs receive p/fs", &full);
     assert_eq!(fed(&place, "zfs receive -s p/fs", &incr[..incr.len() / 2]).code, 1);
-    // Its token names a snapshot of this pool.
+    // The token names a snapshot of this pool.
     let whole = written(&place, "zfs send p/fs@1");
     assert_eq!(fed(&place, "zfs receive -s p/new", &whole[..whole.len() / 2]).code, 1);
     place.ok("zfs snapshot -r p@auto");
@@ -64,7 +65,7 @@ fn what_is_kept_of_a_stream_gets_no_snapshot_and_goes_with_its_dataset() {
     let token = place.ok("zfs get -Ho value receive_resume_token p/new");
     let rest = written(&place, &format!("zfs send -t {}", token.trim()));
     takes(&place, "zfs receive -s p/new", &rest);
-    // And what is kept for a file system that is there keeps nobody from destroying that.
+    // The kept part of a stream does not prevent the destruction of its file system.
     assert!(place.ok("zfs get -Ho value receive_resume_token p/fs").starts_with("1-"));
     place.ok("zfs destroy -r p/fs");
     assert_eq!(place.ok("zfs list -Ho name -r p"), "p\np/from\np/new\n");

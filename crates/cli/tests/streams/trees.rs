@@ -1,4 +1,5 @@
-//! Packages of trees: what is sent, in which order, what is left out, and what a receiver makes of that.
+//! Packages of trees: which streams are sent, in which order, which datasets are left out, and the
+//! result at the receiver.
 
 use super::{fed, guids, refuses, said, stream_called, takes, written};
 use crate::place::Place;
@@ -16,7 +17,7 @@ fn two_pools() -> Place {
     place
 }
 
-/// Names, snapshots by guid, and origins of a tree, without its own name.
+/// Lists the names, snapshots (by guid) and origins of a tree, without its own name.
 fn shape(place: &Place, root: &str) -> String {
     let origins = place.ok(&format!("zfs get -Hro name,value -t filesystem origin {root}"));
     guids(place, root) + &origins.replace(root, "")
@@ -45,7 +46,7 @@ fn a_promoted_clone_below_its_origin_is_replicated() {
     place.ok("zfs promote p/t");
     place.ok("zfs snapshot -r p/t@r3");
     replicate(&place, "-I @r2 p/t@r3", "-Fd q", trees);
-    // A clone since then that was promoted at once.
+    // A clone that was created and promoted since then.
     place.ok("zfs clone p/t@r3 p/t/c/d");
     place.ok("zfs promote p/t/c/d");
     place.ok("zfs snapshot -r p/t@r4");
@@ -74,14 +75,14 @@ fn a_package_of_nothing_is_an_error() {
     fails("zfs send -R -X p/t p/t@2", "warning: cannot send 'p/t@2': all datasets are excluded\n");
 }
 
-/// The program without anything between it and who kills it.
+/// Starts the program as a direct child, so that the test can kill it.
 fn program(place: &Place, line: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sawmill"));
     command.args(line.split_whitespace()).env("SAWMILL_RUN", place.path("run"));
     command
 }
 
-/// What a stream has of blocks: of which object, where, what.
+/// Lists the blocks in a stream: object, offset and data.
 fn blocks(stream: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
     let block = |(body, bytes): (DrrBody, Vec<u8>)| match body {
         DrrBody::Write(write) => Some((write.object.get(), write.offset.get(), bytes)),
@@ -90,7 +91,7 @@ fn blocks(stream: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
     said(stream).into_iter().filter_map(block).collect()
 }
 
-/// Names of the datasets in the list of a package, sorted.
+/// Lists the datasets in the list of a package, sorted by name.
 fn listed(stream: &[u8]) -> Vec<String> {
     let mut reader = stream::Reader::new(stream);
     let first = futures::executor::block_on(reader.next_record()).expect("sound").expect("a record");
@@ -115,7 +116,7 @@ fn what_is_excluded_stays_on_the_replica() {
     replicate(&place, "p/t@1", "-Fd q", ("p/t", "q/t"));
     place.ok("zfs snapshot -r p/t@2");
     place.ok("zfs destroy -r p/t/a");
-    // One that has not the snapshot is left out, too.
+    // A dataset without the snapshot is left out too.
     place.ok("zfs destroy p/t/x@2");
     let stream = written(&place, "zfs send -R -X p/t/x -I @1 p/t@2");
     assert_eq!(listed(&stream), ["p/t", "p/t/x", "p/t/x/below", "p/t/xy"]);
@@ -143,7 +144,7 @@ fn a_tree_that_cannot_follow_is_a_failure_that_says_where() {
     let want =
         "cannot receive: 'q/t' is not as it is at the sender's:\n'q/t/a@1' is not at the sender's any more\n";
     assert!(printed.err.starts_with(want), "{}", printed.err);
-    // The rest has come, and comes no second time.
+    // The received streams are not received a second time.
     place.ok("zfs release keep q/t/a@1");
     takes(&place, "zfs receive -Fud q", &stream);
     assert_eq!(shape(&place, "q/t"), shape(&place, "p/t"));
@@ -154,7 +155,7 @@ fn what_is_received_in_part_goes_on_from_its_own_history() {
     let place = two_pools();
     takes(&place, "zfs receive p/s", &stream_called("full"));
     takes(&place, "zfs receive p/s", &stream_called("incr"));
-    // Copies in the same pool, one of which sorts before.
+    // Copies in the same pool, one of which sorts first.
     takes(&place, "zfs receive p/a", &written(&place, "zfs send p/s@1"));
     takes(&place, "zfs receive p/r", &written(&place, "zfs send p/s@1"));
     takes(&place, "zfs receive p/z", &written(&place, "zfs send p/s@1"));
@@ -194,7 +195,7 @@ fn a_token_that_was_read_too_early_leads_to_the_same_end() {
     place.ok("zpool sync q");
     child.kill().expect("killed");
     child.wait().expect("it ends");
-    // At once: what came is still being kept.
+    // At once, while the received part is still being written.
     let rest = written(&place, &format!("zfs send -t {early}"));
     takes(&place, "zfs receive -s q/r", &rest);
     assert!(blocks(&written(&place, "zfs send q/r@1")) == blocks(&whole));
@@ -210,7 +211,7 @@ fn a_target_that_is_not_there_or_in_the_way_is_refused() {
         refuses(&place, &format!("zfs receive {flag} q/typo"), &full, no_target);
     }
     assert_eq!(place.ok("zfs list -Ho name -r q"), "q\n");
-    // A clone is not made where something is.
+    // A clone is not created where a dataset exists.
     takes(&place, "zfs receive q/fs", &full);
     takes(&place, "zfs receive q/fs", &stream_called("incr"));
     let clone = stream_called("clone");
@@ -240,7 +241,7 @@ fn snapshots_that_are_to_be_sent_stay_until_the_send_ends() {
     child.kill().expect("killed");
     child.wait().expect("it ends");
     drop(stdout);
-    // The daemon notices soon that nobody reads any more.
+    // The daemon notices soon that the reader is gone.
     let begun = std::time::Instant::now();
     while place.run("zfs destroy p/fs@2").code != 0 {
         assert!(begun.elapsed().as_secs() < 30, "it is held for ever");

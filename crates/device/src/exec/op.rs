@@ -18,8 +18,8 @@ const CALL_MAX_BYTES: usize = 0x7fff_f000;
 /// The most parts one gathering write takes (`IOV_MAX`).
 pub(crate) const GATHER_MAX: usize = 1024;
 
-/// How often a plain system call is made again for which the kernel lacks memory, and how long after the first time. After
-/// each further one it is twice as long: a quarter of a second in all.
+/// How often a plain system call is repeated when the kernel lacks memory, and the pause before the
+/// first repetition. Each further pause is twice as long: a quarter of a second in total.
 const REFUSALS_MAX: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
@@ -80,8 +80,8 @@ pub(crate) struct Op {
 pub(crate) enum Progress {
     /// Not finished: ask again for the rest.
     More,
-    /// Not even begun, because the kernel lacks memory or a thread of its own just now. Plain system calls may do it, now
-    /// or a little later.
+    /// The kernel has not begun the operation, because it lacks memory or a thread at the moment.
+    /// Plain system calls may succeed, now or a little later.
     NotBegun(Errno),
     /// Finished.
     Ended(Result<(), Errno>),
@@ -187,14 +187,15 @@ impl Op {
         }
     }
 
-    /// Whether it is a flush, or has one in it. Such a call is made once, whatever it answers: its bytes may have been
-    /// written, and the answer be the only report that earlier ones were lost.
+    /// True for a flush and for a write that includes a flush. Such a call is made only once,
+    /// whatever its result, because its bytes may have been written, and the result may be the only
+    /// report that earlier writes were lost.
     fn makes_stable(&self) -> bool {
         matches!(self.work, Work::Flush | Work::Write { stable: true, .. })
     }
 
-    /// Does it all with plain system calls on the calling thread. A call for which the kernel lacks memory is made again
-    /// after a while, ever longer, and a few times only.
+    /// Does the whole operation with plain system calls on the calling thread. A call for which the
+    /// kernel lacks memory is repeated a few times, with growing pauses.
     pub(crate) fn run_to_end(&mut self) -> Result<(), Errno> {
         let mut refusals = 0;
         loop {

@@ -15,9 +15,10 @@ use super::helpers;
 
 /// Submissions a ring takes at once; more wait in its backlog.
 const ENTRIES: u32 = 128;
-/// After so many calls in a row for which the kernel lacked memory, requests that are not submitted go another way.
+/// After this many calls in a row for which the kernel lacked memory, requests that are not
+/// submitted yet are done with plain system calls.
 const REFUSALS_MAX: u32 = 3;
-/// How long a thread waits after the first of them, and how often that doubles: up to 13 ms.
+/// The pause after the first such call, and how often the pause doubles: up to 13 ms.
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
 const PAUSE_DOUBLINGS: u32 = 7;
 /// Marks completions of the poll on the thread's event counter.
@@ -80,7 +81,7 @@ pub(crate) struct Ring<S: Submission = squeue::Entry> {
     backlog: VecDeque<Flight>,
     eventfd: Arc<OwnedFd>,
     bell_is_armed: bool,
-    /// Calls in a row for which the kernel lacked memory.
+    /// The number of calls in a row for which the kernel lacked memory.
     refusals: u32,
 }
 
@@ -137,9 +138,9 @@ impl<S: Submission> Ring<S> {
         self.collect(wakers);
     }
 
-    /// Moves the backlog into the submission queue; whether some of it did not fit. One
-    /// place is left for the bell. While the kernel lacks memory for submissions, plain system calls do what is not
-    /// in the queue yet.
+    /// Moves the backlog into the submission queue. Returns true if some of it did not fit. One
+    /// place is left for the bell. While the kernel lacks memory for submissions, requests that are
+    /// not in the queue yet are done with plain system calls.
     fn fill(&mut self, wakers: &mut Vec<Waker>) -> bool {
         while let Some(flight) = self.backlog.pop_front() {
             if self.refusals >= REFUSALS_MAX && !flight.is_command() {
@@ -204,10 +205,11 @@ impl<S: Submission> Ring<S> {
         }
         match self.submit(want, &args) {
             Ok(_) => self.refusals = 0,
-            Err(error) => match Refusal::of(&error) {
-                Some(Refusal::Passing) => {}
-                // What is in the queue stays there. Whoever calls comes back, and is not to turn in circles.
-                Some(Refusal::Shortage) => {
+            Err(error) => match SubmitRefusal::of(&error) {
+                Some(SubmitRefusal::Passing) => {}
+                // The submissions stay in the queue and the caller returns soon. The pause keeps
+                // the caller from busy waiting.
+                Some(SubmitRefusal::Shortage) => {
                     std::thread::sleep(FIRST_PAUSE * (1 << self.refusals.min(PAUSE_DOUBLINGS)));
                     self.refusals += 1;
                 }
@@ -221,7 +223,7 @@ impl<S: Submission> Ring<S> {
         self.uring.submitter().submit_with_args(want, args)
     }
 
-    /// The same; a test may have it refused.
+    /// Submits the queue, unless a test has ordered a refusal.
     #[cfg(test)]
     fn submit(&self, want: usize, args: &types::SubmitArgs<'_, '_>) -> io::Result<usize> {
         match ordered::take() {
@@ -250,16 +252,16 @@ impl<S: Submission> Ring<S> {
     }
 }
 
-/// Why the kernel did not take what was submitted, if that is no mistake of ours.
+/// Why the kernel did not accept the submissions, unless the reason is an error of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
-    /// A signal, the timeout, or queues to be emptied first.
+enum SubmitRefusal {
+    /// A signal, the timeout, or queues that must be emptied first.
     Passing,
-    /// It lacks memory.
+    /// The kernel lacks memory.
     Shortage,
 }
 
-impl Refusal {
+impl SubmitRefusal {
     fn of(error: &io::Error) -> Option<Self> {
         use rustix::io::Errno;
         match Errno::from_raw_os_error(error.raw_os_error()?) {
@@ -301,7 +303,7 @@ pub(crate) mod ordered {
         static REFUSALS: Cell<(u32, i32)> = const { Cell::new((0, 0)) };
     }
 
-    /// So many of the next calls end with this error number.
+    /// Makes the next `count` calls fail with this error number.
     pub(crate) fn refuse(count: u32, errno: i32) {
         REFUSALS.set((count, errno));
     }
@@ -312,7 +314,7 @@ pub(crate) mod ordered {
         (left > 0).then_some(errno)
     }
 
-    /// How many are still on order.
+    /// Returns the number of ordered refusals that remain.
     pub(crate) fn left() -> u32 {
         REFUSALS.get().0
     }

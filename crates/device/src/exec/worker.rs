@@ -35,7 +35,7 @@ struct Shared {
     aborts_on_panic: bool,
     /// A loop's.
     company: Option<Arc<Company<Self>>>,
-    /// What a loop waits for files with.
+    /// The watch with which a loop waits for files.
     watch: Option<Arc<Watch>>,
     /// It makes a system call for a request, and looks at nothing else until that ends.
     is_away: AtomicBool,
@@ -57,14 +57,14 @@ struct Task {
     worker: Arc<Shared>,
 }
 
-/// What a task is to the worker that it was given to.
+/// How a task depends on the worker that it was given to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TaskKind {
     /// Any work.
     Plain,
-    /// A request that was taken there.
+    /// A request that this worker accepted.
     Request,
-    /// Something about the thread itself: the task waits until that thread is back.
+    /// Work on the thread itself. The task waits until the thread has returned from a system call.
     Own,
 }
 
@@ -113,7 +113,8 @@ impl Shared {
         }
     }
 
-    /// Lets another loop do what this one has to do, except for [`TaskKind::Own`], unless it is back.
+    /// Passes the ready tasks to another loop, except [`TaskKind::Own`], unless this worker has
+    /// returned.
     fn pass_on(self: &Arc<Self>) {
         let is_there = |other: &Self| !other.is_away.load(Ordering::SeqCst);
         let company = self.company.as_ref().expect("only loops are away");
@@ -127,7 +128,7 @@ impl Shared {
         self.parker.notify();
     }
 
-    /// Takes the ready tasks that another loop may run out of the queue.
+    /// Removes the ready tasks that another loop may run from the queue.
     fn take_for_others(&self) -> VecDeque<Arc<Task>> {
         let mut ready = self.ready.lock();
         let (own, others) = ready.drain(..).partition(|task| task.kind == TaskKind::Own);
@@ -248,15 +249,15 @@ impl Worker {
         self.shared.spawn(name, future, TaskKind::Own);
     }
 
-    /// What this worker waits for files with.
+    /// Returns the watch with which this worker waits for files.
     ///
     /// # Panics
-    /// If the worker is no loop.
+    /// If the worker is not a loop.
     pub(crate) fn watch(&self) -> Arc<Watch> {
         self.shared.watch.clone().expect("a loop watches files")
     }
 
-    /// True while the worker makes a system call for a request and looks at nothing else.
+    /// True while the worker makes a system call for a request and runs no tasks.
     #[cfg(test)]
     pub(crate) fn is_away(&self) -> bool {
         self.shared.is_away.load(Ordering::SeqCst)

@@ -461,7 +461,7 @@ fn a_ring_that_the_kernel_has_no_memory_for_is_waited_for_and_passed_by() {
         let (_file, device) = open_file(&env).await;
         for (byte, errno, refusals) in [(1, AGAIN, 1), (2, NOMEM, 2), (3, AGAIN, 12), (4, NOMEM, 12)] {
             ordered::refuse(refusals, errno);
-            // More than the ring takes at once.
+            // More requests than the ring can hold.
             let pieces = (0..300).map(|n| device.write(at(n * 4096), filled(byte, 4096), Durability::Cached));
             join_all(pieces).await.into_iter().for_each(|written| written.expect("written in the end"));
             assert_eq!(ordered::left(), 0, "the ring met the shortage");

@@ -148,7 +148,7 @@ fn a_loop_always_watches_though_devices_hang() {
     }
 }
 
-/// Returns when a loop makes the system call of a write to `device`, which is held up.
+/// Returns when a loop makes the system call of a write to `device`, which is blocked.
 fn send_one_away(loops: &Loops, desk: &Desk, device: &Arc<dyn Device>) {
     desk.ask(&write(device));
     while loops.away() == 0 {

@@ -32,7 +32,7 @@ fn where_refused(call: i64, rules: Vec<SeccompRule>, work: impl FnOnce() + Send 
     where_answered(call, rules, EIO, work);
 }
 
-/// Runs `work` in a thread in which the kernel answers one call with an error number.
+/// Runs `work` in a thread in which the kernel answers one system call with an error number.
 fn where_answered(call: i64, rules: Vec<SeccompRule>, errno: u32, work: impl FnOnce() + Send + 'static) {
     let arch = std::env::consts::ARCH.try_into().expect("an architecture that seccomp knows");
     let rules = [(call, rules)].into_iter().collect();
@@ -79,7 +79,7 @@ fn a_stable_write_that_the_kernel_refuses_has_not_been_done() {
     });
 }
 
-/// A system call is made a few times while the kernel lacks memory, and not for ever.
+/// While the kernel lacks memory, a system call is repeated a few times, but not forever.
 #[test]
 fn what_the_kernel_has_no_memory_for_is_answered_in_the_end() {
     for errno in [AGAIN, NOMEM] {

@@ -108,8 +108,8 @@ impl Dnode {
         Ok(())
     }
 
-    /// Has an object whose blocks are all holes in this change be one of a single block: it may get another block size.
-    /// OpenZFS keeps its `dn_maxblkid` so.
+    /// Reduces an object, all of whose blocks are holes in this change, to a single block, so that
+    /// its block size may change. OpenZFS treats `dn_maxblkid` in the same way.
     pub fn forget_blocks(&self, tx: &dyn Transaction) {
         tx.take(Step::emptied(self.me()));
     }

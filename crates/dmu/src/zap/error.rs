@@ -78,7 +78,7 @@ pub enum ZapError {
 }
 
 impl ZapError {
-    /// Whether a part of the ZAP is lost, see [`DmuError::is_loss`].
+    /// True if a part of the ZAP is lost, see [`DmuError::is_loss`].
     #[must_use]
     pub fn is_loss(&self) -> bool {
         match self {

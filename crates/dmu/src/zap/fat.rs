@@ -218,9 +218,10 @@ impl<B: Blocks> Fat<'_, B> {
         Ok(())
     }
 
-    /// Splits the leaf of this hash in two, unless no pointer table of a size that we make leads to more room.
-    /// (test: `names_of_one_hash_are_refused_before_anything_grows`) The order keeps the ZAP whole should a read fail
-    /// half way: new leaf, pointers to it, old leaf.
+    /// Splits the leaf of this hash in two, unless even the largest pointer table that we create
+    /// would not separate its entries.
+    /// (test: `names_of_one_hash_are_refused_before_anything_grows`) The order of the writes keeps
+    /// the ZAP valid if a read fails half way: new leaf, pointers to it, old leaf.
     async fn split(&self, tx: &B::Tx, hash: u64) -> Result<(), ZapError> {
         self.finish_growth(tx).await?;
         let mut header = self.header().await?;
@@ -230,7 +231,8 @@ impl<B: Blocks> Fat<'_, B> {
         if leaf.prefix_len() > header.table.shift {
             return Err(self.damage(block)(Damage("leaf prefix longer than the pointer table's")));
         }
-        // So many bits of the hash tell apart what is in the leaf: splits by fewer make no room.
+        // The number of hash bits that separate the entries of the leaf. A split by fewer bits
+        // frees no room.
         let telling = leaf.common_bits(hash).map_err(self.damage(block))?.max(leaf.prefix_len()) + 1;
         if telling > header.table.shift.max(header.table_shift_max()) {
             return Err(ZapError::Full { object: self.blocks.object() });

@@ -23,10 +23,12 @@ pub const ZAP_FLAG_PRE_HASHED_KEY: u64 = flags::PRE_HASHED_KEY;
 /// 16 bits.
 const BLOCK_SHIFTS: std::ops::RangeInclusive<u32> = 9..=20;
 
-/// A pointer table grows to this, as base-2 logarithm of its pointers, for however few leaves.
+/// A pointer table may grow to this size, as a base-2 logarithm of its pointers, however few leaves
+/// there are.
 const TABLE_SHIFT_FREE: u32 = 16;
-/// Beyond that it has at most so many pointers for each leaf, as base-2 logarithm. Names whose hashes are spread need a few;
-/// names that somebody chose for their hashes would need up to half a gigabyte.
+/// Beyond that size, the base-2 logarithm of the largest number of pointers for each leaf. Names
+/// with evenly distributed hashes need a few pointers for each leaf. Names that an attacker chose
+/// for their hashes would need up to half a gigabyte.
 const POINTERS_PER_LEAF_SHIFT: u32 = 8;
 
 /// What decides how keys hash; the same in a micro and a fat ZAP.
@@ -84,10 +86,11 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// How large the pointer table may be made. Tables that other systems made larger are used as they are.
+    /// Returns the largest size to which we grow the pointer table. Larger tables from other
+    /// systems are used as they are.
     pub(super) fn table_shift_max(&self) -> u32 {
         let by_leaves = self.leaves.max(1).ilog2() + POINTERS_PER_LEAF_SHIFT;
-        // Two bits are left unused, as OpenZFS does: a table this large is no use any more.
+        // Two bits stay unused, as in OpenZFS, because a table of that size is of no use.
         by_leaves.max(TABLE_SHIFT_FREE).min(self.params.hash_bits() - 2)
     }
 

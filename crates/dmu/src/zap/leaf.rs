@@ -279,7 +279,7 @@ impl<T: Deref<Target = [u8]>> Leaf<T> {
         Ok(Some(word))
     }
 
-    /// How many bits from the top `hash` has in common with the hashes of all entries.
+    /// Returns the number of leading bits that `hash` shares with the hashes of all entries.
     pub(super) fn common_bits(&self, hash: u64) -> Result<u32, Damage> {
         let is_entry = |chunk: &u16| self.bytes[self.shape.chunk_at(*chunk)] == CHUNK_ENTRY;
         let mut common = u64::BITS;

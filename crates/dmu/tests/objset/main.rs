@@ -328,7 +328,7 @@ fn an_objset_is_taken_apart_in_any_steps() {
     });
 }
 
-/// As many files of a directory tree are: empty, or with all that they have in their dnodes.
+/// Objects as in a directory tree with many files: empty, or with all their data in their dnodes.
 #[test]
 fn objects_without_blocks_are_taken_apart_in_steps_too() {
     const OBJECTS: u64 = 32 * 40;
@@ -347,7 +347,8 @@ fn objects_without_blocks_are_taken_apart_in_steps_too() {
         let (mut taken, mut steps) = (Vec::new(), 0);
         loop {
             let step = Objset::take_apart(&world.zio, &destroyed, LIMIT).await.unwrap();
-            // The objects of one block of dnodes, and at the end what is above the last block.
+            // A step may also include the objects of one block of dnodes, and at the end the blocks
+            // above the last block.
             assert!(step.work() <= LIMIT + 32 + 8, "{} blocks and objects in one step", step.work());
             taken.extend(step.blocks);
             steps += 1;

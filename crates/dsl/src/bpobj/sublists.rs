@@ -32,7 +32,8 @@ impl Bpobj {
     pub(crate) async fn take_in(&self, tx: &Tx, other: Self) -> Result<(), DslError> {
         if (1..=MOVED_MAX).contains(&other.counts().1) {
             match impatient(self.take_sublists_of(tx, &other)).await {
-                // As it is, then: who empties it passes over what is damaged.
+                // The list is taken in with its sublists. Whoever empties it skips the damaged
+                // parts.
                 Err(error) if can_lose(&error) => {}
                 taken => taken?,
             }

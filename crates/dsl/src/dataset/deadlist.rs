@@ -276,11 +276,12 @@ impl Dsl {
         Ok(())
     }
 
-    /// A list that was taken off a deadlist; none if it is lost, and what is on it with it.
+    /// Opens a list that was removed from a deadlist. Returns `None` if the list is lost, and the
+    /// blocks on it with it.
     pub(crate) async fn open_or_leave(&self, list: ObjectId) -> Result<Option<Bpobj>, DslError> {
         match impatient(Bpobj::open(&self.mos, list)).await {
             Err(error) if can_lose(&error) => {
-                tracing::error!(%error, "a damaged list is left behind: what is on it is never freed");
+                tracing::error!(%error, "a damaged list is dropped: its blocks are never freed");
                 Ok(None)
             }
             list => Ok(Some(list?)),
@@ -296,7 +297,7 @@ impl Dsl {
         let mut let_go = 0;
         let keys = match impatient(self.deadlist_keys(deadlist)).await {
             Err(error) if can_lose(&error) => {
-                tracing::error!(%error, "the lists of a damaged deadlist are left behind");
+                tracing::error!(%error, "the lists of a damaged deadlist are dropped");
                 Keys::default()
             }
             keys => keys?,

@@ -8,7 +8,7 @@ use units::ObjectId;
 use zerocopy::little_endian::U64;
 
 use crate::dataset::Dataset;
-use crate::{DatasetName, Dsl, DslError};
+use crate::{DatasetName, Dsl, DslError, TemporaryHold};
 
 /// Longest tag, in bytes (`MAXNAMELEN`).
 const TAG_BYTES_MAX: usize = 255;
@@ -94,6 +94,8 @@ impl Dsl {
     ) -> Result<(), DslError> {
         let snapshot = self.loaded_dataset(snapshot).await?;
         self.zap(snapshot.phys().user_refs.get()).await?.remove(tx, tag.as_bytes()).await?;
+        let hold = TemporaryHold { snapshot: snapshot.object(), tag: tag.to_owned() };
+        self.forget_temporary_hold(tx, &hold).await?;
         self.destroy_if_deferred(tx, &snapshot, now).await
     }
 }

@@ -6,7 +6,7 @@ use crate::{DatasetName, Dsl, DslError, PropValue};
 const TOO_SMALL: &str = "size is less than current used or reserved space";
 const TOO_LARGE: &str = "size is greater than available space";
 
-/// LimitsBefore that are set before others, by one command.
+/// The limits that the same command sets before the limit that is being checked.
 #[derive(Default)]
 struct LimitsBefore {
     quota: Option<u64>,
@@ -43,8 +43,8 @@ impl Dsl {
         self.check_limit_after(dataset, (prop, bytes), &LimitsBefore::default(), pool).await
     }
 
-    /// The same of several properties that are set together, in this order: a quota and a reservation that fit each other
-    /// fit, whatever the old ones were.
+    /// As [`Self::check_limit`], for several properties that are set together, in this order. A
+    /// quota and a reservation that fit each other are accepted, whatever the old values were.
     ///
     /// # Errors
     /// As [`Self::check_limit`].

@@ -1,60 +1,64 @@
-//! What makes a tree of datasets follow another one, step by step. Pure: names and guids in, steps out.
+//! Plans the steps that align a local tree of datasets with the sender's tree. Pure: names and
+//! guids in, steps out.
 //!
 //! ```text
-//!  a dataset here ─► its newest snapshot that the sender has, too ─► the sender's dataset that has it: the counterpart
+//!  a local dataset ─► its newest snapshot that the sender has too
+//!    ─► the sender's dataset that has this snapshot: the counterpart
 //!
-//!  the counterpart's origin is older ─► promote          no counterpart     ─► destroy, by force
-//!  the counterpart is elsewhere      ─► rename           its place is taken ─► the other one waits as `recv-N`
+//!  the counterpart's origin is older ─► promote     no counterpart     ─► destroy, with force
+//!  the counterpart is elsewhere      ─► rename      its place is taken ─► other waits as `recv-N`
 //! ```
-//! Steps are in the order in which they are best tried: after one that is done the tree is another, and is planned anew.
+//! Steps are listed in the order in which they should be tried. After a step has succeeded, the
+//! tree has changed and is planned again.
 
 use crate::names;
 use crate::package::{Member, Package};
 use std::collections::BTreeSet;
 
-/// A change of the tree.
+/// A change of the local tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlignStep {
     /// A clone takes over the snapshots up to its origin.
     Promote(String),
-    /// Snapshots of a dataset that the sender has not.
+    /// Snapshots that the sender does not have.
     DestroySnapshots(Vec<String>),
-    /// Full names of a snapshot, before and after.
+    /// The full names of a snapshot, before and after.
     RenameSnapshot(String, String),
-    /// Names of a dataset, before and after.
+    /// The names of a dataset, before and after.
     Rename(String, String),
-    /// A dataset that the sender has not.
+    /// A dataset that the sender does not have.
     Destroy(String),
 }
 
 impl AlignStep {
-    /// Names of other datasets, and what is a clone of what, are the same afterwards: the steps planned beside it still hold.
+    /// True if the step changes neither the names of other datasets nor the origins of clones, so
+    /// that the steps planned with it still apply.
     pub fn leaves_others(&self) -> bool {
         matches!(self, Self::DestroySnapshots(_) | Self::RenameSnapshot(..) | Self::Destroy(_))
     }
 }
 
-/// A tree, and what it is to follow.
+/// A local tree, and the sender's tree that it is aligned with.
 pub struct Alignment<'a> {
-    /// Datasets here: the topmost first.
+    /// The local datasets, topmost first.
     pub local: &'a [Member],
     pub theirs: &'a Package,
-    /// The names here that the sender's datasets are to have, in the order of the package.
+    /// The local names of the sender's datasets, in the order of the package.
     pub wanted: &'a [String],
-    /// The topmost dataset here.
+    /// The name of the topmost local dataset.
     pub root: &'a str,
-    /// What the sender has not goes.
+    /// True if datasets and snapshots that the sender does not have are destroyed.
     pub force: bool,
 }
 
 impl Alignment<'_> {
-    /// Whether the topmost dataset here is the sender's topmost, or was.
+    /// True if the topmost local dataset and the sender's tree have a snapshot in common.
     pub fn has_root(&self) -> bool {
         let root = self.local.iter().find(|member| member.name == self.root);
         root.is_some_and(|root| self.has_common(root))
     }
 
-    /// What is to be done next: the best first.
+    /// Returns the possible next steps, best first.
     pub fn steps(&self) -> Vec<AlignStep> {
         let counterparts = self.counterparts();
         let mut steps = Vec::new();
@@ -78,7 +82,8 @@ impl Alignment<'_> {
             }
         }
         for (local, theirs) in pairs() {
-            // The owner of its origin cannot go before it, and it not before what is below it.
+            // The owner of its origin cannot be destroyed before this dataset, and this dataset not
+            // before its children.
             let owner = local.origin_name.as_deref().map(names::head_of);
             if self.force && gone(local, theirs) && self.has_children(local) {
                 let owner = pairs().find(|(other, _)| Some(other.name.as_str()) == owner);
@@ -97,7 +102,8 @@ impl Alignment<'_> {
         steps
     }
 
-    /// What is not as it is at the sender's. `came`: guids of the snapshots of which streams came.
+    /// Lists the differences from the sender's tree. `came` has the guids of the snapshots whose
+    /// streams were received.
     pub fn differences(&self, came: &BTreeSet<u64>) -> Vec<String> {
         let mut told = Vec::new();
         let counterparts = self.counterparts();
@@ -140,9 +146,11 @@ impl Alignment<'_> {
         told
     }
 
-    /// The step before something new of the sender's dataset `sent_as` comes by a name. What there is of that dataset moves to
-    /// the name. Another one there makes room: one that belongs elsewhere, or is not at the sender's any more, or has only been a clone so far, or has not the snapshot of this
-    /// guid that the new one is a clone of.
+    /// Returns the step before the first stream of the sender's dataset `sent_as` is received as
+    /// `name`. If that dataset exists elsewhere here, it moves to `name`. A local dataset at `name`
+    /// makes room if it belongs elsewhere, or is not at the sender any more, or is a clone without
+    /// snapshots of its own, or lacks the snapshot with the guid `origin`, from which the new
+    /// dataset is cloned.
     pub fn step_before(&self, name: &str, sent_as: &str, origin: u64) -> Option<AlignStep> {
         let counterparts = self.counterparts();
         let Some((at, local)) = self.local.iter().enumerate().find(|(_, local)| local.name == name) else {
@@ -161,7 +169,8 @@ impl Alignment<'_> {
         }
     }
 
-    /// The step by which what there is of the sender's dataset `sent_as` gets to its place, where nothing is yet.
+    /// Returns the step that moves the counterpart of the sender's dataset `sent_as` to `name`,
+    /// which is free.
     fn move_to(&self, name: &str, sent_as: &str, counterparts: &[Option<usize>]) -> Option<AlignStep> {
         let theirs = self.theirs.members.iter().position(|member| member.name == sent_as)?;
         let local = self.local.iter().zip(counterparts).find(|(_, of)| **of == Some(theirs));
@@ -169,7 +178,7 @@ impl Alignment<'_> {
         (self.wanted[theirs] == name).then(|| AlignStep::Rename(local.name.clone(), name.to_owned()))
     }
 
-    /// A name below a dataset that nothing has or is to have.
+    /// Returns a name below a dataset that no dataset has or will get.
     fn free_name(&self, below: &str) -> String {
         let is_taken =
             |name: &String| self.local.iter().any(|local| local.name == *name) || self.wanted.contains(name);
@@ -177,13 +186,13 @@ impl Alignment<'_> {
         names.find(|name| !is_taken(name)).unwrap_or_default()
     }
 
-    /// Of each dataset here the number of the one at the sender's that it is, or is to become.
+    /// Returns, for each local dataset, the index of its counterpart at the sender.
     fn counterparts(&self) -> Vec<Option<usize>> {
         let mut found: Vec<Option<(usize, usize)>> =
             self.local.iter().map(|local| self.owner_of_newest(local)).collect();
         for at in 0..found.len() {
             let Some((theirs, place)) = found[at] else { continue };
-            // Snapshots of one dataset may still be several datasets' here.
+            // Snapshots of one dataset at the sender may still belong to several datasets here.
             let is_newer = |other: &Option<(usize, usize)>| {
                 other.is_some_and(|(of, newer)| of == theirs && newer > place)
             };
@@ -206,7 +215,8 @@ impl Alignment<'_> {
         counterparts
     }
 
-    /// The sender's dataset that has the newest snapshot that both have, and which of its snapshots that is.
+    /// Returns the sender's dataset that has the newest common snapshot, and the index of that
+    /// snapshot in it.
     fn owner_of_newest(&self, local: &Member) -> Option<(usize, usize)> {
         let newest = local.snaps.iter().rev().map(|(_, guid)| *guid);
         let mut owners = newest.filter_map(|guid| {
@@ -223,7 +233,7 @@ impl Alignment<'_> {
         local.snaps.iter().any(|(_, guid)| self.theirs.owner_of(*guid).is_some())
     }
 
-    /// The sender has nothing of it.
+    /// True if the dataset and the sender's tree have no snapshot in common.
     fn is_gone(&self, local: &Member) -> bool {
         local.name != self.root && !self.has_common(local)
     }
@@ -232,8 +242,8 @@ impl Alignment<'_> {
         self.local.iter().any(|local| names::parent_of(&local.name) == Some(&of.name))
     }
 
-    /// Whether a clone here has to take over snapshots: its counterpart has them, for it is no clone, or one of an older
-    /// snapshot.
+    /// True if a local clone must take over snapshots of its origin, because its counterpart
+    /// already has them: the counterpart is no clone, or is a clone of an older snapshot.
     fn is_behind(&self, local: &Member, theirs: &Member) -> bool {
         let Some(older) = self.before_origin(local).filter(|_| local.origin != theirs.origin) else {
             return false;
@@ -241,8 +251,8 @@ impl Alignment<'_> {
         theirs.origin.is_none_or(|origin| older.contains(&origin))
     }
 
-    /// Guids of the snapshots before the one that a dataset is a clone of, through all its origins; none where the
-    /// first of these is elsewhere.
+    /// Returns the guids of the snapshots before the origin of a dataset, through all its origins.
+    /// `None` if the first origin is outside of the tree.
     fn before_origin(&self, local: &Member) -> Option<BTreeSet<u64>> {
         let place = |origin: &str| {
             let (head, snap) = origin.split_once('@')?;
@@ -263,7 +273,8 @@ impl Alignment<'_> {
         }
     }
 
-    /// What the sender calls a snapshot: a dataset that was received from another one has snapshots of the same guids.
+    /// Returns the sender's name for a snapshot. The counterpart comes first, because a dataset
+    /// that was received from another one has snapshots with the same guids.
     fn their_name(&self, counterpart: Option<usize>, guid: u64) -> Option<&str> {
         let members = counterpart.map(|at| &self.theirs.members[at]).into_iter().chain(&self.theirs.members);
         let mut snaps = members.flat_map(|member| &member.snaps);
@@ -286,7 +297,7 @@ impl Alignment<'_> {
         let is_taken = |name: &str| local.snaps.iter().any(|(snap, _)| snap == name);
         let free = renamed.iter().filter(|(_, theirs)| !is_taken(theirs));
         steps.extend(free.map(|(snap, theirs)| AlignStep::RenameSnapshot(full(snap), full(theirs))));
-        // They exchange their names.
+        // Snapshots exchange their names, so one gets a temporary name.
         if let Some((snap, _)) =
             renamed.first().filter(|_| renamed.iter().all(|(_, theirs)| is_taken(theirs)))
         {
@@ -296,12 +307,12 @@ impl Alignment<'_> {
         }
     }
 
-    /// Whether a dataset that belongs elsewhere can go there now.
+    /// True if a dataset that belongs elsewhere can be renamed to its place now.
     fn can_move(&self, local: &Member, wanted: &str, counterparts: &[Option<usize>]) -> bool {
         let is_there = |name: &str| self.local.iter().position(|local| local.name == name);
         let Some(parent) = names::parent_of(wanted) else { return false };
         let has_parent = match (is_there(parent), self.wanted.iter().position(|name| name == parent)) {
-            // It is to be the sender's dataset above, and is.
+            // The local parent must be the counterpart of the sender's parent.
             (Some(at), Some(theirs)) => counterparts[at] == Some(theirs),
             (Some(_), None) => true,
             (None, _) => !names::is_within(parent, self.root),

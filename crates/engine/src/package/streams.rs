@@ -1,49 +1,51 @@
-//! The streams of a package: which snapshots are sent, in which order, and what each stream starts from.
+//! Chooses the streams of a package: which snapshots are sent, in which order, and from which
+//! snapshot each stream starts.
 //!
-//! A receiver takes a stream when it has the dataset above, and the snapshot that the stream starts from. So a dataset is
-//! sent after its parent, and after the dataset that has its origin. A clone below its origin that was promoted makes the two
-//! wait for each other:
+//! A receiver accepts a stream if it has the parent dataset and the snapshot from which the stream
+//! starts. So a dataset is sent after its parent and after the dataset that has its origin. If a
+//! clone below its origin was promoted, the two datasets wait for each other:
 //!
 //! ```text
 //!  here                              sent as                      promoted by the receiver
 //!  t       ── @2, clone of t/c@1     t       ── @1 ── @2          t       ── @2, clone of t/c@1
 //!  └ t/c   ── @1 ── @2               └ t/c   ── @2, clone of t@1  └ t/c   ── @1 ── @2
 //! ```
-//! Such datasets are sent as they were before the promotion. The list of the package says which dataset has which snapshot, by
-//! guid. Our receiver promotes when all streams have come, and libzfs's promotes with the next incremental package.
+//! Such datasets are sent as they were before the promotion. The list of the package has the guids
+//! of the snapshots of each dataset. Our receiver promotes the clone after all streams were
+//! received, and libzfs promotes it with the next incremental package.
 //! (test: `a_promoted_clone_below_its_origin_is_sent_as_it_was_before`)
 //!
-//! Invariant: every dataset of the package that is not left out has a stream of the last snapshot, or there is an error that
-//! names the dataset.
+//! Invariant: every dataset of the package that is not left out has a stream of the last snapshot,
+//! or an error names the dataset.
 
 use super::{Member, Package};
 
 /// A stream of a package.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackageStream {
-    /// Full name of the snapshot here.
+    /// The full local name of the snapshot.
     pub snapshot: String,
-    /// Full name of the snapshot in the stream.
+    /// The full name of the snapshot in the stream.
     pub sent_as: String,
-    /// Guid of the snapshot.
+    /// The guid of the snapshot.
     pub guid: u64,
-    /// Full name, here, of the snapshot that the stream starts from, and its guid.
+    /// The full local name and the guid of the snapshot from which the stream starts.
     pub from: Option<(String, u64)>,
-    /// The receiver has that snapshot of another dataset, and makes a clone of it.
+    /// True if the receiver has that snapshot in another dataset and creates a clone of it.
     pub is_of_clone: bool,
 }
 
 /// Why a package cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PackageError {
-    /// A dataset would have two snapshots of one name.
+    /// A dataset would have two snapshots with the same name.
     #[error(
         "'{dataset}' is a clone of a dataset below it, and both have a snapshot '{snap}': rename one of the two snapshots"
     )]
     NameTaken {
         /// The dataset that is sent as it was before a promotion.
         dataset: String,
-        /// What follows the `@`.
+        /// The part after the `@`.
         snap: String,
     },
     /// Every dataset is left out.
@@ -52,45 +54,46 @@ pub enum PackageError {
     /// A dataset has no stream of the last snapshot.
     #[error("dataset '{dataset}' would be left out")]
     LeftOut {
-        /// Its full name.
+        /// The full name of the dataset.
         dataset: String,
     },
 }
 
 /// A snapshot of a [`Branch`].
 #[derive(Clone, Copy, Debug)]
-struct Kept<'a> {
-    /// Full name of the dataset that has it here.
+struct SentSnapshot<'a> {
+    /// The full local name of the dataset that has it.
     owner: &'a str,
     last: &'a str,
     guid: u64,
 }
 
-impl Kept<'_> {
+impl SentSnapshot<'_> {
     fn full(&self) -> String {
         format!("{}@{}", self.owner, self.last)
     }
 }
 
-/// A dataset with the snapshots that it is sent with.
+/// A dataset with the snapshots that are sent as its own.
 #[derive(Debug)]
 struct Branch<'a> {
     member: &'a Member,
     /// The oldest first.
-    kept: Vec<Kept<'a>>,
-    /// Full name, here, of the snapshot that it is sent as a clone of, and its guid.
+    kept: Vec<SentSnapshot<'a>>,
+    /// The full local name and the guid of the snapshot that the dataset is sent as a clone of.
     origin: Option<(String, u64)>,
     is_sent: bool,
 }
 
 impl<'a> Branch<'a> {
     fn of(member: &'a Member) -> Self {
-        let kept = member.snaps.iter().map(|(last, guid)| Kept { owner: &member.name, last, guid: *guid });
+        let kept =
+            member.snaps.iter().map(|(last, guid)| SentSnapshot { owner: &member.name, last, guid: *guid });
         Self {
             member,
             kept: kept.collect(),
             origin: member.origin_name.clone().zip(member.origin),
-            // Nothing waits for a dataset of which no stream comes.
+            // A dataset without a stream does not hold up other datasets.
             is_sent: member.is_left_out,
         }
     }
@@ -104,7 +107,7 @@ impl<'a> Branch<'a> {
     }
 }
 
-/// Datasets of a package while their order is looked for.
+/// The datasets of a package while their order is determined.
 struct Branches<'a>(Vec<Branch<'a>>);
 
 impl Branches<'_> {
@@ -113,7 +116,8 @@ impl Branches<'_> {
         self.0.iter().any(|branch| !branch.is_sent && Some(branch.member.name.as_str()) == parent)
     }
 
-    /// The dataset that has the origin of another one, and where among its snapshots.
+    /// Returns the dataset that has the origin of another dataset, and the index of the origin
+    /// among its snapshots.
     fn owner_of_origin(&self, at: usize) -> Option<(usize, usize)> {
         let (origin, _) = self.0[at].origin.as_ref()?;
         self.0.iter().enumerate().find_map(|(owner, branch)| Some((owner, branch.place_of(origin)?)))
@@ -127,7 +131,8 @@ impl Branches<'_> {
         (0..self.0.len()).filter(|&at| !self.0[at].is_sent)
     }
 
-    /// Has a dataset sent with the snapshots up to its origin, which another dataset is then sent as a clone of.
+    /// Sends a dataset with the snapshots up to its origin. The former owner of the origin is then
+    /// sent as a clone of it.
     fn take_over_from_origin(&mut self, at: usize) -> Result<(), PackageError> {
         let Some((owner, place)) = self.owner_of_origin(at) else { return Ok(()) };
         let taken: Vec<_> = self.0[owner].kept.drain(..=place).collect();
@@ -141,8 +146,9 @@ impl Branches<'_> {
         Ok(())
     }
 
-    /// A dataset that the receiver has is sent as the receiver has it: with snapshots that a clone has taken over since. The
-    /// clone, which the receiver has not, is sent as a clone.
+    /// Sends a dataset that the receiver has in the receiver's state: with the snapshots that a
+    /// clone has taken over since then. The receiver does not have the clone, which is sent as a
+    /// clone.
     fn as_received(&mut self, from: &str) -> Result<(), PackageError> {
         for at in 0..self.0.len() {
             while self.0[at].has(from)
@@ -155,8 +161,8 @@ impl Branches<'_> {
         Ok(())
     }
 
-    /// Numbers of the datasets in the order in which they are sent. `from`: what follows the `@` of the snapshot that the
-    /// receiver has.
+    /// Returns the indices of the datasets in the order of sending. `from` is the part after the
+    /// `@` of the snapshot that the receiver has.
     fn order(&mut self, from: Option<&str>) -> Result<Vec<usize>, PackageError> {
         let mut order = Vec::new();
         from.map_or(Ok(()), |from| self.as_received(from))?;
@@ -171,7 +177,7 @@ impl Branches<'_> {
             if order.len() > before {
                 continue;
             }
-            // What the receiver has already waits for nothing.
+            // A dataset that the receiver already has need not wait.
             let there = self.unsent().find(|&at| from.is_some_and(|from| self.0[at].has(from)));
             if let Some(at) = there {
                 self.0[at].is_sent = true;
@@ -184,7 +190,7 @@ impl Branches<'_> {
         }
     }
 
-    /// Full name, in the streams, of a snapshot here.
+    /// Returns the full name in the streams of a local snapshot.
     fn sent_as(&self, snapshot: &str) -> String {
         let owner = self.0.iter().find_map(|branch| Some((branch, branch.place_of(snapshot)?)));
         owner.map_or_else(
@@ -195,7 +201,8 @@ impl Branches<'_> {
 }
 
 impl Package {
-    /// The streams, in order. `all`: those of the snapshots between the first and the last, too.
+    /// Returns the streams in order. With `all`, the snapshots between the first and the last have
+    /// streams too.
     ///
     /// # Errors
     /// When a dataset cannot be sent.

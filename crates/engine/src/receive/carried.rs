@@ -27,13 +27,14 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// What comes with the snapshot of this guid, sent as one of the dataset `head`; `is_top`: that is the first of the package.
+    /// Returns what comes with the snapshot with this guid, which is sent as a snapshot of the
+    /// dataset `head`. `is_top` is true for the topmost dataset of the package.
     pub fn of(whole: &Whole, head: &str, guid: u64, call: &DatasetReceive, is_top: bool) -> Self {
         let owner = whole.package.as_ref().and_then(|package| Some((package, package.owner_of(guid)?)));
         let Some((package, (owner, snap))) = owner else {
             return Self { inherited: call.excluded_props.clone(), ..Self::default() };
         };
-        // A promoted clone's snapshot may come as one of the dataset that had it before.
+        // A snapshot of a promoted clone may be sent as a snapshot of its former owner.
         let named = package.members.iter().find(|member| member.name == head);
         let (member, owner, snap) = match named.and_then(|named| Some((named, named.name_of(guid)?))) {
             Some((named, snap)) => (named, named, snap),

@@ -1,15 +1,17 @@
-//! Which half of a mirror speaks for the pool: fewer devices than there were, older ones, ones that were elsewhere.
+//! Tests which half of a mirror speaks for the pool, when devices are missing, old, or were used on
+//! another host.
 //!
 //! ```text
-//!   a half goes (offline, fault, failing writes, gone) ─► writes on ─► power cut ─► the other half is not there
-//!     ─► restart: refused, or everything promised ─► both are there: everything promised
-//!     ─► imported from the old half by command ─► the good half comes back: refused by name, and not written to
-//!   a half is taken out ─► another host writes it ─► online: refused by name ─► crash or export, both are there:
-//!     the own history by restart, a refusal by command, everything promised with `-d`
-//!   a copy of a half, under a name that sorts before or behind it ─► crash ─► import: everything promised
+//!   a half fails (offline, fault, failing writes, gone) ─► more writes ─► power cut
+//!     ─► the other half is missing ─► restart: refused, or all acknowledged writes
+//!     ─► both are there: all acknowledged writes
+//!     ─► old half imported by command ─► the good half returns: refused by name, not written to
+//!   a half is removed ─► another host writes it ─► online: refused by name ─► crash or export
+//!     ─► both are there: own history by restart, an error by command, all writes with `-d`
+//!   a copy of a half, whose name sorts before or after it ─► crash ─► import: all writes
 //! ```
-//! The judge is the set of acknowledged writes: a pool has them all, or it is refused, or what lacks some of them was asked
-//! for by name.
+//! The test compares with the set of acknowledged writes: a pool has them all, or it is refused, or
+//! the command named a device that lacks some of them.
 
 use crate::alone::for_some_time;
 use crate::clients::Ledger;
@@ -19,33 +21,33 @@ use sim::{DiskModel, DiskSpec, Sim};
 
 const A: u64 = 0xa;
 const B: u64 = 0xb;
-/// Files that a client would write, if it were let.
+/// More files than a client can write before the end of the test.
 const MANY: u64 = 1000;
 const HALVES: [&str; 2] = ["/dev/disk/a", "/dev/disk/b"];
-/// What a device is called that has another history.
+/// The message for a device with another history.
 const ELSEWHERE: &str = "was written by another system";
 
-/// How a half of the mirror goes.
+/// How a half of the mirror fails.
 #[derive(Clone, Copy, Debug)]
 enum Going {
     Offline,
     Faulted,
     /// Its writes fail.
     Failing,
-    /// It answers nothing but errors.
+    /// All its requests fail.
     Gone,
 }
 
 const GOINGS: [Going; 4] = [Going::Offline, Going::Faulted, Going::Failing, Going::Gone];
 
-/// A seed's choices: which half goes, and how.
-struct Draw {
+/// The choices of a seed: which half fails, and how.
+struct HalfDraw {
     going: Going,
     old: &'static str,
     good: &'static str,
 }
 
-impl Draw {
+impl HalfDraw {
     fn of(seed: u64) -> Self {
         let which = usize::from(seed % 8 >= 4);
         Self { going: GOINGS[seed as usize % 4], old: HALVES[which], good: HALVES[1 - which] }
@@ -71,15 +73,15 @@ fn show(sim: &Sim, disk: &str) {
     sim.disk(disk).faults().heal();
 }
 
-/// All that a disk holds.
+/// Returns the contents of a disk.
 fn bytes_of(sim: &Sim, disk: &str) -> Vec<u8> {
     let disk = sim.disk(disk);
     disk.peek(0, usize::try_from(env::Device::info(&disk).size_bytes).expect("a small disk"))
 }
 
-/// The half that is up to date is not there at the restart, and comes later.
+/// The half that is up to date is missing at the restart and returns later.
 fn old_half_first(seed: u64) -> Result<u64, String> {
-    let (sim, draw) = (world(seed), Draw::of(seed));
+    let (sim, draw) = (world(seed), HalfDraw::of(seed));
     let (node, ledger) = (Node::new(&sim, A), Ledger::default());
     let has_log = seed % 3 == 1;
     sim.run_until(async {
@@ -100,7 +102,7 @@ fn old_half_first(seed: u64) -> Result<u64, String> {
                 .await
                 .map_err(|lost| format!("{:?}, brought back alone: {lost}", draw.going))?;
         }
-        // By command the old half may be had, by its name.
+        // A command that names the old half may import it.
         if restored.is_empty() && seed.is_multiple_of(3) {
             return take_old_half(&later, back, &draw, &ledger, seed).await;
         }
@@ -113,12 +115,12 @@ fn old_half_first(seed: u64) -> Result<u64, String> {
     })
 }
 
-/// The old half is imported by command, and worked on. The good half is not written to when it comes back, and has
-/// everything.
+/// The old half is imported by command and written to. The good half then returns. It is not
+/// written to, and has all acknowledged writes.
 async fn take_old_half(
     sim: &Sim,
     node: Node,
-    draw: &Draw,
+    draw: &HalfDraw,
     ledger: &Ledger,
     seed: u64,
 ) -> Result<u64, String> {
@@ -148,7 +150,7 @@ fn a_restart_never_takes_the_old_half_for_the_pool() {
     over_seeds("brought back with one half", old_half_first);
 }
 
-/// Another host has had a half meanwhile.
+/// Another host has used a half in the meantime.
 fn half_elsewhere(seed: u64) -> Result<u64, String> {
     let sim = world(seed);
     let which = usize::from(seed % 4 >= 2);
@@ -160,7 +162,7 @@ fn half_elsewhere(seed: u64) -> Result<u64, String> {
         for_some_time(&sim, seed * 31 % 700, ours.write(&a, "whole", MANY)).await;
         a.offline(gone, false).await.map_err(|e| e.to_string())?;
         for_some_time(&sim, seed * 61 % 2000, ours.write(&a, "of a", MANY)).await;
-        // Only this half is carried to the other host.
+        // Only this half is moved to the other host.
         a.host.pause();
         hide(&sim, kept);
         b.import_from(&[gone], true).await.map_err(|e| format!("b takes the half: {e}"))?;
@@ -209,7 +211,7 @@ fn a_half_that_was_elsewhere_is_refused_by_name_and_never_speaks_for_the_pool() 
     over_seeds("a half that was elsewhere", half_elsewhere);
 }
 
-/// A copy of a half lies beside it.
+/// A copy of a half is next to it.
 fn copied(seed: u64) -> Result<u64, String> {
     let sim = world(seed);
     let (a, ledger) = (Node::new(&sim, A), Ledger::default());
@@ -221,7 +223,7 @@ fn copied(seed: u64) -> Result<u64, String> {
         copy(&sim, half, &name);
         for_some_time(&sim, seed * 61 % 4000 + 100, ledger.write(&a, "after", MANY)).await;
         a.host.die();
-        // On a host that does not know where the devices were.
+        // A host that does not know the former paths of the devices.
         let fresh = Node::new(&sim, A);
         let imported = fresh.import(true).await.map_err(|e| e.to_string())?;
         if !imported.lost.iter().any(|line| line.contains(&name) && line.contains(half)) {
@@ -231,7 +233,7 @@ fn copied(seed: u64) -> Result<u64, String> {
     })
 }
 
-/// A disk with the same bytes.
+/// Creates a disk with the same bytes.
 fn copy(sim: &Sim, disk: &str, name: &str) {
     const PIECE: usize = 1 << 20;
     let bytes = bytes_of(sim, disk);

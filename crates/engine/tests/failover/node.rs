@@ -90,7 +90,7 @@ impl Node {
         self.create_with(vec![("multihost".into(), "on".into())]).await
     }
 
-    /// Makes the pool without a log.
+    /// Creates the pool without a log device.
     pub async fn create_without_log(&self) -> Result<(), Failure> {
         self.create_of(1, Vec::new()).await
     }
@@ -119,7 +119,7 @@ impl Node {
         self.import_from(&["/dev/disk"], force).await
     }
 
-    /// The same from these devices.
+    /// As [`Self::import`], but from these devices.
     pub async fn import_from(&self, devices: &[&str], force: bool) -> Result<Imported, Failure> {
         let search = devices.iter().map(|&device| device.to_owned()).collect();
         let call = PoolImport { pool: POOL.into(), search, force, ..PoolImport::default() };
@@ -139,7 +139,7 @@ impl Node {
         self.does(|engine| async move { engine.pool_export(call).await }).await.expect("it lives")
     }
 
-    /// Takes a device out of use, or declares it faulted.
+    /// Takes a device offline, or declares it faulted.
     pub async fn offline(&self, device: &str, fault: bool) -> Result<(), Failure> {
         let (pool, vdev) = (POOL.to_owned(), self.guid_of(device).await);
         let call = PoolOffline { pool, device: device.into(), vdev, fault, temporary: false };
@@ -153,7 +153,7 @@ impl Node {
         self.does(|engine| async move { engine.pool_online(call).await }).await.expect("it lives")
     }
 
-    /// The guid of a device of the pool.
+    /// Returns the guid of a device of the pool.
     async fn guid_of(&self, device: &str) -> Option<u64> {
         let listed = self.does(|engine| async move { engine.pool_list(PoolList {}).await });
         let pools = listed.await.expect("it lives").expect("a list is never refused");

@@ -1,18 +1,18 @@
-//! Whether two trees are equal.
+//! Compares two trees.
 
 use crate::site::{Packaging, REPLICA, Site, TREE};
 use control::{DatasetInfo, Source, Value};
 use ondisk::send::{DrrBody, DrrWrite};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is compared of a dataset.
+/// The parts of a dataset that are compared.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Face {
-    /// Name and guid of each snapshot, with its holds.
+    /// The name, guid and holds of each snapshot.
     snapshots: BTreeMap<String, (u64, Vec<String>)>,
-    /// Name, below the tree, of the snapshot that it is a clone of.
+    /// The name of the origin, relative to the tree.
     origin: Option<String>,
-    /// What is set, by name.
+    /// The properties that are set, by name.
     props: BTreeMap<String, String>,
 }
 
@@ -43,14 +43,14 @@ fn text(info: &DatasetInfo, prop: &str) -> Option<String> {
     }
 }
 
-/// What is set there, or came with a stream.
+/// Returns the properties that are local or received.
 fn props(info: &DatasetInfo) -> BTreeMap<String, String> {
     let is_set = |source: &Source| matches!(source, Source::Local | Source::Received);
     let set = info.props.iter().filter(|(_, prop)| is_set(&prop.source));
     set.map(|(name, prop)| (name.clone(), format!("{:?}", prop.value))).collect()
 }
 
-/// What a stream says, but for its name, and for how blocks are stored.
+/// Returns the records of a stream, without its name and without the storage of its blocks.
 async fn records(stream: &[u8]) -> Vec<(DrrBody, Vec<u8>)> {
     let (mut reader, mut records) = (stream::Reader::new(stream), Vec::new());
     while let Some(record) = reader.next_record().await.expect("a sound stream") {
@@ -67,13 +67,14 @@ async fn records(stream: &[u8]) -> Vec<(DrrBody, Vec<u8>)> {
     records
 }
 
-/// Guids of the replica's snapshots.
+/// Returns the guids of the replica's snapshots.
 pub async fn guids(site: &Site) -> BTreeSet<u64> {
     let faces = faces(site, REPLICA).await.into_values();
     faces.flat_map(|face| face.snapshots.into_values()).map(|(guid, _)| guid).collect()
 }
 
-/// Compares the replica with the tree. `before`: guids of the snapshots that the replica had before the package came.
+/// Compares the replica with the tree. `before` has the guids of the replica's snapshots before the
+/// package was received.
 pub async fn judge(
     site: &Site,
     to: &str,
@@ -94,14 +95,14 @@ pub async fn judge(
     }
     for face in theirs.values_mut() {
         if !packaging.all {
-            // What came in between was not sent.
+            // The snapshots in between were not sent.
             let ours = &ours;
             let has =
                 |guid: u64| ours.values().any(|face| face.snapshots.values().any(|snap| snap.0 == guid));
             face.snapshots.retain(|snap, (guid, _)| snap == to || has(*guid));
         }
     }
-    // Holds come with their snapshots, and with nothing else.
+    // Holds are received only with their snapshots.
     for face in theirs.values_mut().chain(ours.values_mut()) {
         let known = face.snapshots.values_mut().filter(|(guid, _)| before.contains(guid));
         known.for_each(|(_, holds)| holds.clear());

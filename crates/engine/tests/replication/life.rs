@@ -1,4 +1,4 @@
-//! What happens to the tree, and to its replica, between two packages.
+//! Random events in the tree and in its replica, between two packages.
 
 use crate::site::{EXCLUDED, Packaging, REPLICA, Site, TREE};
 use control::{
@@ -7,23 +7,23 @@ use control::{
     SnapshotRelease,
 };
 
-/// Last parts of names: few, so that names are used again.
+/// The last components of names. They are few, so that names are reused.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
-/// Snapshots beside those of packages.
+/// The snapshots other than those of packages.
 const SNAPS: [&str; 3] = ["s", "u", "v"];
-/// Things that happen in a chapter.
+/// The number of events in a chapter.
 const EVENTS: u64 = 9;
 
-pub struct Life {
+pub struct TreeLife {
     state: u64,
-    /// Half of the lives have a dataset that is excluded.
+    /// True in half of the lives: a dataset is excluded.
     has_excluded: bool,
-    /// Something happened to the replica in this chapter.
+    /// True if an event changed the replica in this chapter.
     is_changed: bool,
     told: Vec<String>,
 }
 
-/// Does it; whether it was done.
+/// Runs an operation of the engine. True if it succeeded.
 macro_rules! tries {
     ($site:expr, $method:ident, $call:expr) => {{
         let call = $call;
@@ -31,7 +31,7 @@ macro_rules! tries {
     }};
 }
 
-impl Life {
+impl TreeLife {
     pub async fn new(seed: u64, site: &Site) -> Self {
         let state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut life =
@@ -45,7 +45,7 @@ impl Life {
         life
     }
 
-    /// What happened so far.
+    /// Returns the events so far.
     pub fn told(&self) -> String {
         self.told.join("\n")
     }
@@ -89,7 +89,7 @@ impl Life {
         site.write(dataset, name, vec![byte; len + 1]).await;
     }
 
-    /// Names of datasets, and of snapshots, of a tree.
+    /// Returns the names of the datasets and of the snapshots of a tree.
     async fn names(site: &Site, root: &str) -> (Vec<String>, Vec<String>) {
         let all = site.list(root).await.into_iter().map(|info| info.name);
         let all = all.filter(|name| !name.starts_with(EXCLUDED));
@@ -97,7 +97,7 @@ impl Life {
         (heads, snapshots)
     }
 
-    /// Some events at the tree, and perhaps one at the replica.
+    /// Some events in the tree, and perhaps one in the replica.
     pub async fn chapter(&mut self, site: &Site) {
         self.told.push("---".to_owned());
         for _ in 0..=self.draw(EVENTS) {
@@ -116,7 +116,7 @@ impl Life {
 
     async fn event(&mut self, site: &Site, root: &str, heads: &[String], snapshots: &[String]) {
         let below: Vec<String> = heads.iter().filter(|name| *name != root).cloned().collect();
-        // What packages start from stays.
+        // The snapshots from which packages start are kept.
         let others: Vec<String> = snapshots.iter().filter(|name| !name.contains("@r")).cloned().collect();
         let (Some(head), Some(parent)) = (self.one_of(&below), self.one_of(heads)) else {
             return self.create(site, &format!("{root}/a")).await;
@@ -171,7 +171,7 @@ impl Life {
                 let done = tries!(site, snapshot_create, call);
                 self.note(done, format!("snapshot {snapshot}"));
             }
-            // A snapshot that a replica has lost does not come again.
+            // A snapshot that a replica has lost is not sent again.
             12 if root == TREE => {
                 let Some(snapshot) = self.one_of(&others) else { return };
                 if self.one_in(2) {
@@ -241,7 +241,7 @@ impl Life {
         self.note(done, format!("release keep {name}"));
     }
 
-    /// Whether a package may fail so.
+    /// True if a package may fail with this error.
     pub async fn expected(
         &self,
         site: &Site,
@@ -253,15 +253,16 @@ impl Life {
             && said.contains("is not as it is at the sender's")
             && self.has_holds(site).await;
         let known = [
-            // A clone and its origin have a snapshot of one name each.
+            // A clone and its origin have snapshots with the same name.
             "rename one of the two snapshots",
-            // A clone has taken over the snapshot of the topmost dataset that the package starts from.
+            // A clone has taken over the snapshot from which the stream of the topmost dataset
+            // starts.
             "cannot open 'p/t@r",
         ];
-        // What was changed at the replica may be what a stream starts from.
+        // A change of the replica may affect the snapshot from which a stream starts.
         let lost = ["destination does not exist", "does not match incremental source", "does not exist"];
         let is_lost = self.is_changed && lost.iter().any(|known| said.contains(known));
-        // A clone of a snapshot in between, which was not sent when it could be.
+        // A clone of a snapshot in between, which an earlier package left out.
         let is_left_out = !packaging.all && said.contains("local origin for clone");
         match is_held || is_lost || is_left_out || known.iter().any(|known| said.contains(known)) {
             true => Ok(()),
@@ -269,7 +270,7 @@ impl Life {
         }
     }
 
-    /// What is held at the replica cannot be destroyed there.
+    /// True if snapshots of the replica have holds, which prevent their destruction.
     async fn has_holds(&self, site: &Site) -> bool {
         for snapshot in Self::names(site, REPLICA).await.1 {
             if !site.holds(&snapshot).await.is_empty() {

@@ -1,14 +1,15 @@
-//! Replication as a model: a tree of file systems lives a random life, and is replicated from one pool to another after each
-//! chapter, by `send -R` and `receive -F`.
+//! A model test of replication: a tree of file systems lives a random life, and is replicated from
+//! one pool to another after each chapter, by `send -R` and `receive -F`.
 //!
 //! ```text
-//!  p/t  created, cloned, promoted, renamed, moved, destroyed, rolled back, written ──send -R -I──► q/t, also changed here
-//!                                                                                         └─► equal, or a failure
+//!  p/t  created, cloned, promoted, renamed, destroyed, rolled back, written
+//!   └─ send -R -I ──► q/t, also changed ──► equal, or an error
 //! ```
-//! Equal are: names, snapshots with their names and guids, origins, properties, holds, and what is in the files. A failure that the model
-//! does not expect fails the test: expected are two snapshots of one name in a clone and its origin, and a dataset that has
-//! lost the snapshot that the receiver has. After one the replica is made anew.
-//! `SAWMILL_SEEDS=1-50` runs these seeds; a failure names its own.
+//! The two trees must be equal in names, snapshots (names and guids), origins, properties, holds,
+//! and file contents. An unexpected failure fails the test. Two failures are expected: a clone and
+//! its origin have snapshots with the same name, or a dataset has lost the snapshot that the
+//! receiver has. After such a failure the replica is created anew. `SAWMILL_SEEDS=1-50` runs these
+//! seeds. A failure prints its seed.
 #![forbid(unsafe_code)]
 #![recursion_limit = "256"]
 
@@ -18,13 +19,13 @@ mod judge;
 mod life;
 mod site;
 
-use life::Life;
+use life::TreeLife;
 use site::{Packaging, Site};
 
-/// Chapters of a life.
+/// The number of chapters of a life.
 const ROUNDS: u64 = 7;
 
-/// The seeds that the environment asks for.
+/// Returns the seeds that the environment asks for.
 fn seeds() -> std::ops::RangeInclusive<u64> {
     let asked = std::env::var("SAWMILL_SEEDS").unwrap_or_else(|_| "1-8".to_owned());
     let (first, last) = asked.split_once('-').unwrap_or((&asked, &asked));
@@ -32,19 +33,19 @@ fn seeds() -> std::ops::RangeInclusive<u64> {
     number(first)..=number(last)
 }
 
-/// What became of the packages of a life.
+/// The results of the packages of a life.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct LifeResults {
     equal: u64,
     refused: u64,
 }
 
-fn live(seed: u64) -> Result<Told, String> {
+fn live(seed: u64) -> Result<LifeResults, String> {
     let sim = site::world(seed);
     sim.run_until(async {
         let site = Site::new(&sim).await;
-        let mut life = Life::new(seed, &site).await;
-        let mut told = Told::default();
+        let mut life = TreeLife::new(seed, &site).await;
+        let mut told = LifeResults::default();
         let mut from: Option<String> = None;
         for round in 0..ROUNDS {
             life.chapter(&site).await;
@@ -52,7 +53,7 @@ fn live(seed: u64) -> Result<Told, String> {
             site.snapshot_all(&to).await;
             let packaging = Packaging {
                 from: from.clone(),
-                // What was left out in between never comes.
+                // A snapshot in between that was left out is never sent later.
                 all: from.is_none() || !seed.is_multiple_of(3),
                 excluded: life.excludes().filter(|_| round > 0).map(str::to_owned),
             };
@@ -80,7 +81,7 @@ fn live(seed: u64) -> Result<Told, String> {
 
 #[test]
 fn a_tree_is_the_sender_s_after_every_package() {
-    let mut all = Told::default();
+    let mut all = LifeResults::default();
     for seed in seeds() {
         match live(seed) {
             Ok(told) => (all.equal, all.refused) = (all.equal + told.equal, all.refused + told.refused),

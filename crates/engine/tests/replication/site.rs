@@ -1,4 +1,4 @@
-//! Two pools of one engine: the tree that is replicated, and its replica.
+//! Two pools of one engine: the replicated tree and its replica.
 
 use crate::front::TableFront;
 use control::{
@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
-/// The tree.
+/// The name of the tree.
 pub const TREE: &str = "p/t";
-/// The replica.
+/// The name of the replica.
 pub const REPLICA: &str = "q/t";
 /// A file system that is excluded in some lives.
 pub const EXCLUDED: &str = "p/t/x";
 
-/// A world with a disk for each pool.
+/// Creates a world with a disk for each pool.
 pub fn world(seed: u64) -> Sim {
     let sim = Sim::seed(seed);
     sim.stop_recording();
@@ -31,18 +31,18 @@ pub fn world(seed: u64) -> Sim {
     sim
 }
 
-/// How a package is made.
+/// The options of a package.
 #[derive(Clone, Debug)]
 pub struct Packaging {
     /// The snapshot that the replica has.
     pub from: Option<String>,
-    /// With all snapshots in between.
+    /// True if all snapshots in between are sent.
     pub all: bool,
     /// A dataset that is left out.
     pub excluded: Option<String>,
 }
 
-/// Both pools, and who works on them.
+/// Both pools and the engine.
 pub struct Site {
     host: SimHost,
     engine: Engine,
@@ -74,7 +74,7 @@ impl Site {
         site
     }
 
-    /// Does something with the engine.
+    /// Runs `work` with the engine.
     pub async fn does<T, F>(&self, work: impl FnOnce(Engine) -> F) -> T
     where
         T: Send + 'static,
@@ -83,7 +83,7 @@ impl Site {
         self.host.run(work(self.engine.clone())).await.expect("it lives")
     }
 
-    /// Datasets with their snapshots at and below one.
+    /// Lists a dataset and the datasets below it with their snapshots.
     pub async fn list(&self, root: &str) -> Vec<DatasetInfo> {
         let call = DatasetList { root: Some(root.to_owned()), ..DatasetList::default() };
         self.does(|engine| async move { engine.dataset_list(call).await }).await.unwrap_or_default()
@@ -99,7 +99,7 @@ impl Site {
         self.does(|engine| async move { engine.snapshot_create(call).await }).await.expect("a snapshot");
     }
 
-    /// `zfs send -R ... | zfs receive -F`.
+    /// Runs `zfs send -R ... | zfs receive -F`.
     pub async fn replicate(&self, to: &str, packaging: &Packaging) -> Result<(), Failure> {
         let send = DatasetSend {
             snapshot: format!("{TREE}@{to}"),
@@ -121,7 +121,8 @@ impl Site {
             let (sink, source) = ByteSink::pipe();
             let (sent, received) =
                 futures::join!(engine.dataset_send(send, sink), engine.dataset_receive(receive, source));
-            // Who sends to a receiver that has failed notices no more than that.
+            // If the receiver has failed, its error is the cause, and the sender only reports a
+            // closed pipe.
             match (sent, received) {
                 (Err(sent), Err(received)) if sent.stderr.iter().any(|line| line.contains("Broken pipe")) => {
                     Err(received)
@@ -132,7 +133,7 @@ impl Site {
         .await
     }
 
-    /// The replica is destroyed, and made again of a full package.
+    /// Destroys the replica and creates it again from a full package.
     pub async fn start_anew(&self, to: &str) -> Result<(), String> {
         self.let_go_of_holds(REPLICA).await;
         while let Some(name) = self.clone_of_what_is_below().await {
@@ -154,7 +155,8 @@ impl Site {
         self.replicate(to, &whole).await.map_err(|failure| format!("a full package: {failure}"))
     }
 
-    /// A dataset of the replica that cannot be destroyed with all below it, because it is a clone of something there.
+    /// Returns a dataset of the replica that cannot be destroyed recursively, because it is a clone
+    /// of a dataset below it.
     async fn clone_of_what_is_below(&self) -> Option<String> {
         let is_of_below = |info: &DatasetInfo| match info.props.get("origin").map(|prop| &prop.value) {
             Some(Value::Text(origin)) => origin.starts_with(&format!("{}/", info.name)),
@@ -172,7 +174,7 @@ impl Site {
         }
     }
 
-    /// Tags on a snapshot.
+    /// Returns the holds of a snapshot.
     pub async fn holds(&self, snapshot: &str) -> Vec<String> {
         let call = SnapshotHolds { name: snapshot.to_owned(), recursive: false };
         let held = self.does(|engine| async move { engine.snapshot_holds(call).await }).await;
@@ -180,7 +182,7 @@ impl Site {
         held.map(|hold| hold.tag).collect()
     }
 
-    /// A full stream of a snapshot.
+    /// Returns a full stream of a snapshot.
     pub async fn stream(&self, snapshot: &str) -> Vec<u8> {
         let send = DatasetSend { snapshot: snapshot.to_owned(), ..DatasetSend::default() };
         self.does(|engine| async move {
@@ -195,7 +197,7 @@ impl Site {
         .await
     }
 
-    /// Writes a file anew, if its file system is mounted.
+    /// Overwrites a file if its file system is mounted.
     pub async fn write(&self, dataset: &str, name: String, bytes: Vec<u8>) {
         if let Some(zfs) = self.front.at(&format!("/{dataset}")) {
             self.host

@@ -398,7 +398,8 @@ fn a_merged_read_that_fails_is_an_error_only_for_the_bad_part() {
     assert_eq!(outcomes, [true, false, true]);
 }
 
-/// The second of three neighbours is bad; what the device is asked for, and how each ends.
+/// Writes three neighbours of which the second is bad. Returns the calls to the device and the
+/// result of each write.
 fn write_merged_with_bad(durability: Durability) -> (Vec<Call>, Vec<bool>) {
     let mut world = World::with_bad(bounds(1, 0, 1), Some(8192 + 100));
     world.small(IoClass::Sync, far(60));

@@ -110,8 +110,9 @@ impl Ticket {
         }
     }
 
-    /// Writes. A merged write that fails is asked for once more by itself: the fault may be a neighbour's. A stable one is
-    /// not, because the one that failed may have taken earlier writes with it, and a second try would hide that.
+    /// Writes. If a merged cached write fails, this part is written once more alone, because the
+    /// fault may be in a neighbour. A stable write is not repeated, because its failure may mean
+    /// that earlier writes are lost, and a success of the second try would hide that.
     pub async fn write(mut self) -> Result<(), DeviceError> {
         let io = match self.turn().await {
             Group::Alone(io) => return io.await.map(drop),

@@ -18,7 +18,7 @@ pub(super) fn kernel(flags: MountFlags) -> KernelFlags {
         }
 }
 
-/// For mount(2), as `statvfs` shows that a mount is now.
+/// Returns the flags for mount(2) that leave a mount as `statvfs` reports it.
 pub(super) fn as_now(now: StatVfsMountFlags) -> KernelFlags {
     let pairs = [
         (StatVfsMountFlags::RDONLY, KernelFlags::RDONLY),
@@ -33,7 +33,7 @@ pub(super) fn as_now(now: StatVfsMountFlags) -> KernelFlags {
     ];
     let set = pairs.into_iter().filter(|(seen, _)| now.contains(*seen)).map(|(_, flag)| flag).collect();
     let has_times = now.intersects(StatVfsMountFlags::NOATIME | StatVfsMountFlags::RELATIME);
-    // Without a word about access times the kernel would take the relative ones.
+    // Without a flag for access times, the kernel would choose relatime.
     if has_times { set } else { set | KernelFlags::STRICTATIME }
 }
 

@@ -43,11 +43,11 @@ pub(super) fn remount(path: &Path, flags: MountFlags) -> io::Result<()> {
     Ok(mount_remount(path, flags::kernel(flags), "")?)
 }
 
-/// Has the kernel drop the dentries of a mount that nobody uses, and with them all that it keeps of what they lead to:
-/// it does so whenever it mounts something again, here as it is mounted now.
+/// Makes the kernel drop the unused dentries of a mount, and with them the caches of their inodes.
+/// The kernel does so at every remount, so this remounts the file system with its present flags.
 ///
 /// # Errors
-/// The kernel's.
+/// The error of the kernel.
 pub(super) fn drop_dentries(path: &Path) -> io::Result<()> {
     let now = statvfs(path)?.f_flag;
     Ok(mount_remount(path, flags::as_now(now), "")?)

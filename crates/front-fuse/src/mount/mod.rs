@@ -161,7 +161,7 @@ impl Mounted for FuseMount {
             let is_ours =
                 self.way == Way::Kernel && !self.is_ending() && matches!(self.standing(), Standing::Top);
             let Some(live) = self.parts.live.upgrade().filter(|_| is_ours) else { return Ok(None) };
-            // What programs have changed so far belongs to the file system as it is.
+            // The changes that programs have made so far belong to the present file system.
             if let Err(error) = self.write_back().await {
                 tracing::warn!(place = %self.path.display(), %error, "what the kernel keeps may not be written");
             }

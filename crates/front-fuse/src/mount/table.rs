@@ -22,7 +22,7 @@ pub(super) fn all_at(path: &Path) -> Vec<MountLine> {
     table.lines().rev().filter_map(parse).filter(|line| line.at == path).collect()
 }
 
-/// Whether something is mounted below a path.
+/// True if something is mounted below a path.
 pub(super) fn has_below(path: &Path) -> bool {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     table.lines().filter_map(parse).any(|line| line.at.starts_with(path) && line.at != path)

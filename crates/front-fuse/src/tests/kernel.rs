@@ -194,7 +194,7 @@ impl Kernel {
         self.answer_after().0
     }
 
-    /// The next answer, and what is to be dropped of inodes that the kernel was told of before.
+    /// Returns the next answer, and the drops of cached inodes that preceded it.
     pub fn answer_after(&self) -> (Answer, Vec<NotifyInvalInodeOut>) {
         let mut bytes = vec![0; ANSWER_BYTES];
         let mut dropped = Vec::new();

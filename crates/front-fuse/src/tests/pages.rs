@@ -1,4 +1,4 @@
-//! What the kernel is told to drop of its cache before it gets an answer.
+//! The pages that the kernel must drop before it gets an answer.
 
 use zerocopy::IntoBytes;
 
@@ -11,7 +11,7 @@ use zerocopy::FromBytes;
 
 const PAGE: u64 = 64 << 10;
 
-/// A file of ten pages that is open with `flags`; its inode and the handle.
+/// Creates a file of ten pages and opens it with `flags`. Returns its inode and the handle.
 fn make(kernel: &mut Kernel, name: &[u8], flags: i32) -> (u64, u64) {
     let create = CreateIn { mode: 0o644, flags: flags as u32, ..CreateIn::default() };
     kernel.ask(opcode::CREATE, 1, &[create.as_bytes(), name].concat());
@@ -37,7 +37,7 @@ fn close(kernel: &mut Kernel, inode: u64, fh: u64, flags: i32) {
     assert_eq!(kernel.answer().errno, 0);
 }
 
-/// Which bytes of the file were dropped before the answer.
+/// Returns the byte ranges of the file that were dropped before the answer.
 fn dropped(kernel: &Kernel, inode: u64) -> Vec<(i64, i64)> {
     let (answer, dropped) = kernel.answer_after();
     assert_eq!(answer.errno, 0);

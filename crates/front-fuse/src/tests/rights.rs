@@ -10,7 +10,7 @@ use crate::abi::{
 
 const LEN: u32 = 4096;
 
-/// A file with bytes in it; its inode.
+/// Creates a file with contents. Returns its inode.
 fn make(kernel: &mut Kernel, name: &[u8], mode: u32) -> u64 {
     let create = CreateIn { mode, flags: libc::O_RDWR as u32, ..CreateIn::default() };
     kernel.ask(opcode::CREATE, 1, &[create.as_bytes(), name].concat());

@@ -91,8 +91,9 @@ impl Pool {
     /// Has a clone and the dataset that it came from change places.
     ///
     /// # Errors
-    /// [`dsl::DslError::NotClone`]; [`dsl::DslError::Exists`] when both have snapshots of the same name;
-    /// [`dsl::DslError::NoSpace`]; [`PoolError::Busy`] while a stream is being received into the clone.
+    /// [`dsl::DslError::NotClone`]; [`dsl::DslError::Exists`] when both have snapshots of the same
+    /// name; [`dsl::DslError::NoSpace`]; [`PoolError::Busy`] while a stream is being received into
+    /// the clone.
     pub async fn promote(self: &Arc<Self>, name: String) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let clone = pool.dsl.resolve(&name).await?;

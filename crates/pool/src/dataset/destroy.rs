@@ -19,8 +19,9 @@ impl Pool {
     /// Destroys a file system or volume, a clone or not, which must not be in use.
     ///
     /// # Errors
-    /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`]; [`PoolError::Busy`] when its origin would go with it
-    /// and is read, and while a stream is being received into it.
+    /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`]. [`PoolError::Busy`] when
+    /// its origin would be destroyed with it and is being read, and while a stream is being
+    /// received into it.
     pub async fn destroy_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         let dataset = self.dsl.resolve(name).await?;
         self.check_not_receiving(&dataset).await?;
@@ -36,7 +37,8 @@ impl Pool {
             self.check_readable(&dataset).await?;
             self.replay_log_of(name).await?;
         }
-        // Who looks the dataset up meanwhile finds it when the task has refused to destroy it, and else does not find it.
+        // A concurrent lookup waits: it finds the dataset only if the task has refused to destroy
+        // the dataset.
         let _nobody_opens_it = self.loading.write().await;
         self.close_filesystem(name).await?;
         let going = dataset;
@@ -59,10 +61,10 @@ impl Pool {
         self.remove_head_alone(tx, dataset).await
     }
 
-    /// Keeps readers out of the snapshot that a head began from, if that snapshot goes with the head.
+    /// Keeps readers out of the origin of a head, if that snapshot is destroyed with the head.
     ///
     /// # Errors
-    /// [`PoolError::Busy`] when somebody reads the snapshot; when it cannot be looked at.
+    /// [`PoolError::Busy`] while the snapshot is being read; or when it cannot be looked up.
     pub(crate) async fn keep_out_of_origin(
         &self,
         dataset: &DatasetName,
@@ -71,7 +73,7 @@ impl Pool {
         self.keep_out_of_deferred(origin).await
     }
 
-    /// Destroys a head as [`Self::remove_head`] does, for somebody who keeps readers out of its origin.
+    /// Destroys a head as [`Self::remove_head`] does. The caller keeps readers out of its origin.
     pub(crate) async fn remove_head_alone(&self, tx: &Tx, dataset: &DatasetName) -> Result<(), PoolError> {
         let phys = self.dsl.dataset(dataset.dataset).await?;
         if !phys.bp.is_hole() && !self.dsl.frees_later().await? {
@@ -132,9 +134,9 @@ impl Pool {
         Ok(())
     }
 
-    /// Nothing is freed any more until something else is destroyed.
+    /// Stops the freeing of destroyed datasets. The next destroy starts it again.
     pub(crate) fn stop_freeing(&self, error: &PoolError) {
-        tracing::error!(pool = self.name(), %error, "what waits to be freed cannot be found");
+        tracing::error!(pool = self.name(), %error, "the blocks to free cannot be found");
         self.has_destroyed.store(false, Ordering::Release);
         self.space.set_freeing(false);
     }

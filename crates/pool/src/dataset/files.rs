@@ -250,7 +250,8 @@ impl Pool {
         self.filesystem_with_open(name, &[]).await
     }
 
-    /// The same for programs that have these objects open already: those without names are not freed.
+    /// As [`Self::filesystem`], while programs have the objects in `open` open: those among them
+    /// without a name are not freed.
     ///
     /// # Errors
     /// As [`Self::filesystem`].

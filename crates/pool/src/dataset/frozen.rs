@@ -33,9 +33,10 @@ impl Pool {
         self.open_frozen(&dataset).await
     }
 
-    /// The same of any dataset, for what it says of itself without a key: of one that is encrypted neither what is
-    /// in files nor what is in the bonuses of its objects can be made sense of. The objset is of use as long as the view
-    /// is held: the view keeps a snapshot from being destroyed, and makes nobody who destroys it later find it busy.
+    /// Opens the objset of any dataset, encrypted or not, for the facts that need no key. The file
+    /// contents and bonus buffers of an encrypted dataset are unreadable. The objset is valid as
+    /// long as the view is held. The view keeps a snapshot from being destroyed, and a destroy that
+    /// follows does not fail as busy.
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; when it cannot be read.
@@ -62,11 +63,12 @@ impl Pool {
         }
     }
 
-    /// The same of a dataset that was found. The dataset is neither destroyed nor rolled back while somebody has its objset.
+    /// As [`Self::frozen_objset`], for a dataset that was resolved before. The dataset is neither
+    /// destroyed nor rolled back while the objset is in use.
     ///
     /// # Errors
-    /// [`PoolError::Encrypted`]; [`dsl::DslError::NoSuchDataset`] when a snapshot has been destroyed or renamed since it was
-    /// found; when the dataset cannot be read.
+    /// [`PoolError::Encrypted`]; [`dsl::DslError::NoSuchDataset`] when a snapshot has been
+    /// destroyed or renamed since it was resolved; or when the dataset cannot be read.
     pub async fn open_frozen(
         self: &Arc<Self>,
         dataset: &DatasetName,
@@ -74,7 +76,7 @@ impl Pool {
         self.open_in(dataset, &self.view().await).await
     }
 
-    /// The same for somebody who has a view.
+    /// As [`Self::open_frozen`], for a caller that holds a view.
     pub(crate) async fn open_in(
         self: &Arc<Self>,
         dataset: &DatasetName,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use dsl::TemporaryHold;
+
 use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
 
@@ -47,6 +49,39 @@ impl Pool {
                 pool.dsl.release(&tx, snapshot.dataset, &tag, pool.env.wall_clock()).await?;
             }
             Ok(())
+        })
+        .await
+    }
+
+    /// Releases the temporary holds of processes that a crash ended. A snapshot that only waited for the release goes.
+    /// A hold that cannot be released stays, and keeps nobody from the pool.
+    pub(crate) async fn release_temporary_holds(self: &Arc<Self>) -> Result<(), PoolError> {
+        let holds = match self.dsl.temporary_holds().await {
+            Ok(holds) => holds,
+            Err(error) => {
+                tracing::warn!(%error, "the list of temporary holds cannot be read: the holds stay");
+                return Ok(());
+            }
+        };
+        for hold in holds {
+            let snapshot = hold.snapshot.get();
+            match self.release_temporary_hold(hold).await {
+                Ok(()) => tracing::info!(snapshot, "a temporary hold is released"),
+                Err(error) => tracing::warn!(snapshot, %error, "a temporary hold stays"),
+            }
+        }
+        Ok(())
+    }
+
+    async fn release_temporary_hold(self: &Arc<Self>, hold: TemporaryHold) -> Result<(), PoolError> {
+        self.in_sync(move |pool, tx| async move {
+            let tags = pool.dsl.holds(hold.snapshot).await?;
+            if !tags.iter().any(|(tag, _)| *tag == hold.tag) {
+                return Ok(pool.dsl.forget_temporary_hold(&tx, &hold).await?);
+            }
+            let _nobody_opens_it = pool.keep_out_of_deferred(hold.snapshot).await?;
+            pool.note_event(&tx, "release", None, &format!("tag={}", hold.tag)).await?;
+            Ok(pool.dsl.release(&tx, hold.snapshot, &hold.tag, pool.env.wall_clock()).await?)
         })
         .await
     }

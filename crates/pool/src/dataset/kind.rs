@@ -39,7 +39,8 @@ pub(crate) trait Dataset: Any + Send + Sync {
     /// Those of reading and writing.
     fn get_ready<'a>(&'a self, how: GetReady<'a>) -> BoxFuture<'a, Result<(), PoolError>>;
 
-    /// Does what nobody has to wait for, while the dataset is in use. [`Self::close`] has it end.
+    /// Does the work that no caller waits for, while the dataset is in use. [`Self::close`] ends
+    /// it.
     fn tidy_up(self: Arc<Self>) -> BoxFuture<'static, ()>;
 
     /// Its properties, or what they mean in this pool, have changed.
@@ -55,9 +56,9 @@ pub(crate) trait Dataset: Any + Send + Sync {
 /// How a dataset is made ready for use.
 #[derive(Clone, Copy)]
 pub(crate) struct GetReady<'a> {
-    /// A log that begins now makes the first commit quick, and is a write to the dataset.
+    /// True if the log begins now. The first commit is then quick, but the dataset has changed.
     pub primes: bool,
-    /// Objects without names that programs have open.
+    /// Objects that programs have open. Those without a name are not freed.
     pub open: &'a [ObjectId],
 }
 

@@ -5,7 +5,7 @@
 //!     ▲         │ it stops
 //!     └─────────┘ what is left waits for the next try
 //!
-//!  Receiving ─ the stream has ended, or is given up ─► (not open any more)   (a receive that is dropped: as Idle)
+//!  Receiving ─ the stream has ended, or is given up ─► (closed)   (a dropped receive: as Idle)
 //! ```
 //! Txgs see the objset and the log alone ([`OpenDataset::sync_log`], [`OpenDataset::synced`]): those are the same
 //! whatever the dataset is.
@@ -39,7 +39,8 @@ pub(crate) struct OpenDataset {
     received: Mutex<BTreeMap<Txg, ResumePoint>>,
     /// Held by who brings it up: others who want what is in it wait here.
     pub loading: async_lock::Mutex<()>,
-    /// Held by those who read what is in it without a turn: it is not closed before they have ended.
+    /// Held by readers that do not have the pool's turn. The dataset is not closed before they have
+    /// ended.
     pub visits: Arc<async_lock::RwLock<()>>,
 }
 
@@ -48,7 +49,8 @@ pub(crate) enum State {
     Claimed(IntentLog<Claimed>),
     /// No log to replay.
     Idle,
-    /// A stream is being received into it, as long as the receive has what this refers to: nobody else closes it.
+    /// A stream is being received into the dataset, as long as the target of this reference exists.
+    /// Until then, only the receive closes the dataset.
     Receiving(Weak<()>),
     /// Brought up.
     Live(Arc<dyn Dataset>),
@@ -132,7 +134,7 @@ impl OpenDataset {
         }
     }
 
-    /// Whether a stream is being received into it.
+    /// True while a stream is being received into the dataset.
     pub fn is_receiving(&self) -> bool {
         matches!(&*self.state.lock(), State::Receiving(receive) if receive.strong_count() > 0)
     }

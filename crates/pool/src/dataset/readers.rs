@@ -1,5 +1,5 @@
-//! Who reads snapshots, and heads as their last txg left them: what somebody reads stays, and what goes is not opened any
-//! more.
+//! The readers of snapshots, and of heads in their last synced state. A snapshot that is being read
+//! is not destroyed, and one that is being destroyed is not opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -19,7 +19,7 @@ pub(crate) struct Readers(Mutex<State>);
 #[derive(Default)]
 struct State {
     of: BTreeMap<ObjsetId, Vec<Weak<Objset>>>,
-    /// How many pins keep a snapshot.
+    /// The number of pins of each pinned snapshot.
     pins: BTreeMap<ObjsetId, u64>,
     /// Those that are being destroyed.
     going: BTreeSet<ObjsetId>,
@@ -50,7 +50,7 @@ impl Readers {
         true
     }
 
-    /// Keeps a snapshot; false: it is being destroyed.
+    /// Pins a snapshot. Returns false if the snapshot is being destroyed.
     fn pin(&self, objset: ObjsetId) -> bool {
         let mut state = self.0.lock();
         let stays = !state.going.contains(&objset);
@@ -90,7 +90,7 @@ impl Readers {
     }
 }
 
-/// A dataset that nobody comes to read.
+/// A dataset that cannot be opened for reading while this value exists.
 pub(crate) struct KeptOut<'a> {
     readers: &'a Readers,
     objset: ObjsetId,
@@ -102,8 +102,8 @@ impl Drop for KeptOut<'_> {
     }
 }
 
-/// Snapshots that stay as long as this is held, whether or not somebody reads them. Nothing on disk says so: the pins end
-/// with the process.
+/// Snapshots that cannot be destroyed while this value exists, whether or not they are being read.
+/// The pins are in memory only.
 pub struct PinnedSnapshots {
     pool: Arc<Pool>,
     pinned: Vec<ObjsetId>,
@@ -116,10 +116,11 @@ impl Drop for PinnedSnapshots {
 }
 
 impl Pool {
-    /// Keeps snapshots from being destroyed.
+    /// Pins snapshots, so that they are not destroyed.
     ///
     /// # Errors
-    /// [`DslError::NoSuchDataset`] of the first that is not there, or is about to be destroyed.
+    /// [`DslError::NoSuchDataset`] for the first snapshot that does not exist or is being
+    /// destroyed.
     pub async fn pin_snapshots(self: &Arc<Self>, names: &[String]) -> Result<PinnedSnapshots, PoolError> {
         let mut pins = PinnedSnapshots { pool: Arc::clone(self), pinned: Vec::with_capacity(names.len()) };
         for name in names {
@@ -129,7 +130,7 @@ impl Pool {
                 return Err(gone().into());
             }
             pins.pinned.push(snapshot.objset());
-            // It may have gone between the two.
+            // The snapshot may have been destroyed or renamed before the pin.
             if self.dsl.resolve(name).await? != snapshot {
                 return Err(gone().into());
             }
@@ -154,7 +155,7 @@ impl Pool {
         is_deferred.then(|| self.readers.keep_out(ObjsetId::new(snapshot.get()))).transpose()
     }
 
-    /// Notes that somebody reads the objset of a snapshot or a head.
+    /// Records a reader of the objset of a snapshot or a head.
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`] when it has been destroyed since it was found, or is about to be.

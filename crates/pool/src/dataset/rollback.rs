@@ -12,8 +12,8 @@ impl Pool {
     /// `snapshot`. What is open of it is closed.
     ///
     /// # Errors
-    /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::NotLatest`], [`dsl::DslError::NoSpace`]; [`PoolError::Busy`] while
-    /// a stream is being received into it.
+    /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::NotLatest`], [`dsl::DslError::NoSpace`].
+    /// [`PoolError::Busy`] while a stream is being received into it.
     pub async fn rollback(self: &Arc<Self>, name: String, snapshot: String) -> Result<(), PoolError> {
         // A log that was claimed has blocks that only it can give back.
         self.replay_log_of(&name).await?;

@@ -36,10 +36,11 @@ impl Pool {
         self.set_props(name, vec![(prop.to_owned(), value)]).await
     }
 
-    /// Sets several properties of a dataset, all of them or none, and has every open dataset heed them.
+    /// Sets several properties of a dataset, all of them or none, and applies them to every open
+    /// dataset.
     ///
     /// # Errors
-    /// As [`Self::set_prop`], of the first that cannot be set.
+    /// As [`Self::set_prop`], for the first property that cannot be set.
     pub async fn set_props(
         self: &Arc<Self>,
         name: &str,
@@ -66,13 +67,14 @@ impl Pool {
         .await
     }
 
-    /// Whether properties of a dataset may be set so, all of them.
+    /// Checks that all of these properties of a dataset may be set.
     pub(crate) async fn check_props(
         &self,
         dataset: &DatasetName,
         props: &[(String, PropValue)],
     ) -> Result<(), PoolError> {
-        // Those of users can be any number; the others may be what makes room.
+        // User properties need space. Other properties are not counted, because they may be what
+        // frees space.
         let of_users = props.iter().filter(|(prop, _)| prop.contains(':')).count() as u64;
         if of_users > 0 {
             self.check_task_room(&dataset.name, of_users * DATASET_BYTES)?;

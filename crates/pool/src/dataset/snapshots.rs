@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dmu::Tx;
-use dsl::{DatasetName, DslError, PropValue};
+use dsl::{DatasetName, DslError, PropValue, TemporaryHold};
 
 use crate::create::birth;
+use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
 
 /// Snapshots destroyed by one txg, at most.
@@ -44,6 +45,35 @@ impl Pool {
                 return made;
             }
         }
+    }
+
+    /// Makes a snapshot that goes as soon as the hold under `tag` is released: by [`Pool::release`], or by the next import
+    /// after a crash.
+    ///
+    /// # Errors
+    /// As [`Pool::snapshot`] and [`Pool::hold`].
+    pub async fn temporary_snapshot(self: &Arc<Self>, name: &str, tag: &str) -> Result<(), PoolError> {
+        let (of, _) = parts(name)?;
+        self.replay_log_of(of).await?;
+        loop {
+            let (name, tag) = (name.to_owned(), tag.to_owned());
+            let made = self.in_sync(|pool, tx| async move { pool.make_temporary(&tx, name, tag).await });
+            let made = made.await;
+            if !came_too_early(&made) {
+                return made;
+            }
+        }
+    }
+
+    async fn make_temporary(&self, tx: &Tx, name: String, tag: String) -> Result<(), PoolError> {
+        self.check_task_room(&name, 2 * DATASET_BYTES)?;
+        self.make_snapshots(tx, std::slice::from_ref(&name), &[]).await?;
+        let (snapshot, now) = (self.dsl.resolve(&name).await?, self.env.wall_clock());
+        let hold = TemporaryHold { snapshot: snapshot.dataset, tag };
+        self.dsl.hold_temporarily(tx, &hold, now).await?;
+        self.note_event(tx, "hold", Some(&snapshot), &format!("tag={} temp=1 refs=1", hold.tag)).await?;
+        self.dsl.destroy_snapshot(tx, &snapshot, now).await?;
+        self.note_event(tx, "defer_destroy", Some(&snapshot), " ").await
     }
 
     /// Has the log of a dataset replayed if it waits for that.

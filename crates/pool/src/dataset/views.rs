@@ -1,18 +1,21 @@
-//! Views of the pool's datasets, for commands that read beside the changes of others.
+//! Views of the pool's datasets, for commands that read while others make changes.
 //!
 //! ```text
-//!  view   ── name ─► dir ─► dataset ─► objset ──┐          waits ── name: not there any more
+//!  view   ── name ─► dir ─► dataset ─► objset ──┐          waits ── name: not found
 //!  task                            waits ───────┴─ destroy ─┘
 //! ```
-//! A change of the meta-objset consists of changes of many objects. Commands that only read (`zfs list`, `zfs get`, the
-//! planning of a `zfs send`) do not wait for the turn of their pool. A [`DatasetView`] lets such a command see the state
-//! before a task or the state after the task, and nothing between the two.
+//! A change of the meta-objset consists of changes of many objects. Commands that only read
+//! (`zfs list`, `zfs get`, the planning of a `zfs send`) do not wait for the turn of their pool. A
+//! [`DatasetView`] lets such a command see the state before a task or the state after the task, and
+//! nothing between the two.
 //!
 //! Invariants
-//! - No task of a sync runs while somebody has a [`DatasetView`].
+//! - No task of a sync runs while a [`DatasetView`] exists.
 //!   (test: `who_reads_without_a_turn_sees_datasets_before_a_change_or_after_it`)
-//! - Who has a view only reads. A holder that waited for a txg, or for a second view, could wait for ever.
-//! - Nobody waits for a task that itself waits for devices: of a suspended pool, what can be read is shown as it is.
+//! - The holder of a view only reads. A holder that waited for a txg, or for a second view, could
+//!   wait forever.
+//! - A view does not wait for a task that itself waits for devices: in a suspended pool, the view
+//!   shows the readable datasets as they are.
 
 use std::time::Duration;
 
@@ -21,28 +24,29 @@ use futures::future::{Either, select};
 
 use crate::Pool;
 
-/// Who waits for a task looks so often whether the pool has been suspended.
+/// How often a view that waits for a task checks whether the pool has been suspended.
 const SUSPENDED_LOOK: Duration = Duration::from_millis(100);
 
-/// The views that there are, and the task that waits for their end.
+/// The lock between views and tasks: views share it, and a task holds it alone.
 #[derive(Default)]
 pub(crate) struct DatasetViews(RwLock<()>);
 
 impl DatasetViews {
-    /// Waits until nobody has a view. Nobody gets one while the result is held.
+    /// Waits until no view exists. No view begins while the returned guard is held.
     pub async fn keep_out(&self) -> RwLockWriteGuard<'_, ()> {
         self.0.write().await
     }
 }
 
-/// What is read of datasets while this is held belongs to one state.
+/// While this value exists, all datasets that its holder reads belong to one state.
 pub struct DatasetView<'a> {
-    /// None while the pool is suspended in a task.
+    /// `None` if the view began while the pool was suspended in a task.
     _no_task_runs: Option<RwLockReadGuard<'a, ()>>,
 }
 
 impl Pool {
-    /// Begins a view of the datasets. Tasks of the sync wait for its end, so a view has to be short.
+    /// Begins a view of the datasets. Tasks of the sync wait for its end, so a view has to be
+    /// short.
     pub async fn view(&self) -> DatasetView<'_> {
         if let Some(guard) = self.views.0.try_read() {
             return DatasetView { _no_task_runs: Some(guard) };

@@ -1,4 +1,4 @@
-//! Visits: reading in a file system that somebody may destroy, roll back or rename meanwhile.
+//! Visits: reading in a file system that may be destroyed, rolled back or renamed at the same time.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use crate::dataset::files::Filesystem;
 use crate::dataset::frozen::check_filesystem;
 use crate::{Pool, PoolError};
 
-/// A file system that is not closed, and so neither destroyed nor rolled back, while somebody has this. A visitor reads, and
-/// waits for no txg.
+/// A file system that is not closed, and so neither destroyed nor rolled back, while this value
+/// exists. Its holder only reads, and waits for no txg.
 pub struct KeptOpen {
     fs: Arc<Filesystem>,
     _stays: RwLockReadGuardArc<()>,
@@ -25,7 +25,7 @@ impl Deref for KeptOpen {
 }
 
 impl Pool {
-    /// Keeps the file system called `name` open, as [`Pool::filesystem`] finds it.
+    /// Finds the file system called `name` as [`Pool::filesystem`] does, and keeps it open.
     ///
     /// # Errors
     /// As [`Pool::filesystem`].
@@ -37,7 +37,8 @@ impl Pool {
                 continue;
             }
             let stays = open.visits.read_arc().await;
-            // Closed meanwhile, and whatever has the name now is another: once more.
+            // If the dataset was closed before the lock, another dataset may have its name now.
+            // Then look it up again.
             if self.has_open(&open)
                 && let Some(fs) = Filesystem::of(&open)
             {

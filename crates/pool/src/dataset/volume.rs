@@ -127,7 +127,8 @@ impl Pool {
         Ok(Volume::open(&objset).await?)
     }
 
-    /// Size and size of blocks of the volume in an objset that [`Pool::frame`] found, in bytes.
+    /// Returns the size and the block size, in bytes, of a volume whose objset [`Pool::frame`]
+    /// opened.
     ///
     /// # Errors
     /// When they cannot be read.

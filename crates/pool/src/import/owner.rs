@@ -39,7 +39,7 @@ pub struct Left {
     pub hostid: u64,
     /// A txg that was stable already.
     pub txg: Txg,
-    /// Leaves that lacked something which the others had, or were about to.
+    /// Leaves that lacked data which their siblings had, or were about to lack data.
     pub behind: BTreeSet<Guid>,
 }
 

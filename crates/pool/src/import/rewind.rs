@@ -1,18 +1,22 @@
-//! Going back to an older state where the newest cannot be opened (`zpool import -F`, `-X`, `-T`).
+//! Returns to an older state when the newest state cannot be opened (`zpool import -F`, `-X`,
+//! `-T`).
 //!
 //! ```text
 //!   ring of uberblocks   …  N-4   N-3   N-2   N-1   N  the newest: cannot be opened
 //!                                 └─────────────┘
-//!                        -FX      -F: what these txgs refer to was not used again before N
+//!                        -FX      -F: space that these txgs refer to was not reused before N
 //! ```
-//! Space that a txg frees is used again [`TXG_DEFER`] txgs later at the earliest, so states up to that age are whole
-//! unless devices damaged them. Older ones may have been written over. Therefore a candidate is walked before it is
-//! taken: its metadata must read back, of a recent one what was written in the last txgs before it, of an older one all
-//! of it. Data are read as well and counted, because a pool with damaged files is better than none. The limits are those of
-//! OpenZFS (`spa_load_best`, `spa_load_verify`).
+//! Space that a txg frees is reused [`TXG_DEFER`] txgs later at the earliest. So states up to that
+//! age are complete unless devices damaged them; older states may be partly overwritten. Therefore
+//! a candidate is verified before it is used. For a recent candidate, the metadata written in the
+//! last txgs before it must be readable; for an older candidate, all metadata must be. Data blocks
+//! are read and counted too, but a damaged data block does not reject the candidate, because a pool
+//! with damaged files is better than no pool. The limits are those of OpenZFS (`spa_load_best`,
+//! `spa_load_verify`).
 //!
-//! The price of going back is the logs: see [`zil::IntentLog::claim_to_discard`].
-//! (tests: `a_rewind_discards_logs_and_leaves_a_sound_pool`, `a_rewind_goes_no_further_back_than_it_was_allowed`)
+//! A rewind discards the intent logs: see [`zil::IntentLog::claim_to_discard`].
+//! (tests: `a_rewind_discards_logs_and_leaves_a_sound_pool`,
+//! `a_rewind_goes_no_further_back_than_it_was_allowed`)
 
 use dmu::{Objset, Place, Reach};
 use env::BoxFuture;
@@ -26,24 +30,24 @@ use crate::{Pool, PoolError};
 /// How far back an import may go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rewind {
-    /// The newest state or none.
+    /// Only the newest state.
     #[default]
     Never,
-    /// To a state so recent that nothing it needs was used again (`-F`).
+    /// A state so recent that no space that it needs was reused (`-F`).
     Recent,
-    /// To any state that a label still names (`-FX`).
+    /// Any state that a label still names (`-FX`).
     Any,
-    /// To the newest state up to a txg, though newer ones may be whole (`-T`).
+    /// The newest state up to this txg, even if newer states are intact (`-T`).
     UpTo(Txg),
 }
 
-/// Blocks of an objset that are looked up at a time.
+/// The number of blocks of an objset that are looked up at a time.
 const BLOCKS_AT_ONCE: usize = 4096;
-/// Blocks that are read at a time.
+/// The number of blocks that are read at a time.
 const READS_AT_ONCE: usize = 32;
 
 impl Rewind {
-    /// The first txg to try, if not the newest.
+    /// The first txg to try, unless that is the newest.
     pub(crate) fn first(self) -> Option<Txg> {
         match self {
             Self::UpTo(txg) => Some(txg),
@@ -51,8 +55,8 @@ impl Rewind {
         }
     }
 
-    /// Whether something older than `tried` may be tried, in a pool whose newest txg is `newest`. As in OpenZFS, the oldest
-    /// candidate of all may lie one before the txgs that are recent.
+    /// True if a state older than `tried` may be tried, in a pool whose newest txg is `newest`. As
+    /// in OpenZFS, the oldest candidate may be one txg older than the recent txgs.
     pub(crate) fn may_pass(self, tried: Txg, newest: Txg) -> bool {
         match self {
             Self::Never => false,
@@ -61,7 +65,7 @@ impl Rewind {
         }
     }
 
-    /// Blocks of a candidate that are younger than this have to read back.
+    /// Blocks of a candidate that were born after the returned txg must be readable.
     pub(crate) fn verified_since(self, candidate: Txg, newest: Txg) -> Txg {
         let is_recent = candidate.get() + TXG_DEFER >= newest.get();
         match self {
@@ -73,26 +77,26 @@ impl Rewind {
     }
 }
 
-/// What a walk through a candidate found.
+/// The result of the verification of a candidate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Blocks that were read.
+    /// The number of blocks that were read.
     pub blocks: u64,
-    /// Damaged blocks of metadata.
+    /// The number of damaged metadata blocks.
     pub metadata_errors: u64,
-    /// Damaged blocks of files and volumes.
+    /// The number of damaged blocks of files and volumes.
     pub data_errors: u64,
 }
 
 impl Verified {
-    /// Whether the state can be taken.
+    /// True if the candidate may be used.
     pub(crate) fn is_good(self) -> bool {
         self.metadata_errors == 0
     }
 }
 
 impl Pool {
-    /// Reads all blocks that are younger than a txg.
+    /// Reads all blocks that were born after `born_after`.
     ///
     /// # Errors
     /// When the list of datasets cannot be read.
@@ -106,7 +110,7 @@ impl Pool {
             }
             for dataset in datasets {
                 let phys = self.dsl.dataset(dataset.dataset).await?;
-                // What is older is the snapshot's before it.
+                // Older blocks belong to the previous snapshot, which is verified separately.
                 let born_after = born_after.max(Txg::new(phys.prev_snapshot_txg.get()));
                 self.verify_objset(dataset.objset(), phys.bp, born_after, &mut verified).await;
             }
@@ -119,7 +123,8 @@ impl Pool {
         while let Some(place) = from {
             let reach = Reach { from: place, born_after, limit: BLOCKS_AT_ONCE };
             let visited = Objset::visit(&self.zio, id, &root, reach).await;
-            // Each visit goes down from the root again and meets what is above its place once more.
+            // Each visit starts at the root again, so a damaged block on the path may be counted
+            // more than once.
             verified.metadata_errors += visited.lost.len() as u64;
             for blocks in visited.blocks.chunks(READS_AT_ONCE) {
                 let reads: Vec<BoxFuture<'_, bool>> =
@@ -137,7 +142,7 @@ impl Pool {
         }
     }
 
-    /// Whether no copy of a block can be read.
+    /// True if no copy of the block can be read.
     fn verify_block(&self, bookmark: Bookmark, bp: Blkptr) -> BoxFuture<'_, bool> {
         Box::pin(async move { self.zio.read_stored(&bp, &bookmark).await.is_err() })
     }

@@ -12,9 +12,10 @@
 //!
 //! That needs every log to be known to its end. Nothing is freed, and another import may do it, when
 //! - the import does without logs, or a log vdev has no device to read from: chains go on behind what is not there;
-//! - a metaslab of a log vdev is out of use, because its space map is lost;
+//! - a metaslab of a log vdev is out of use because its space map is lost;
 //! - a log does not read to the end that an earlier import noted;
-//! - the state is a checkpoint, or one is kept: other states have other logs. (A rewind gives up all other states.)
+//! - the state is a checkpoint, or a checkpoint exists: other states have other logs (a rewind
+//!   gives up all other states);
 //! - datasets are being destroyed, or hidden ones are there: nobody has looked at their logs;
 //! - some log holds what is not allocated: then something here is not as it is believed to be.
 //!
@@ -87,7 +88,7 @@ impl Pool {
 
     /// Whether everything that can hold room on log vdevs has been claimed.
     async fn knows_all_logs(&self) -> Result<bool, PoolError> {
-        // A rewind has given up the later states, and the logs with them.
+        // A rewind has abandoned the later states, and their logs with them.
         let is_newest = self.gate.open_txg() == self.opened_txg.next() || self.rewound_to.is_some();
         let is_newest = is_newest && self.returned_to.is_none();
         let is_only_state = is_newest && self.check_no_checkpoint().is_ok();

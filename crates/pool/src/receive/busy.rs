@@ -1,9 +1,10 @@
 //! Datasets that are busy because a stream is being received into them.
 //!
-//! A receive takes as long as its stream does, and nobody has the pool's turn meanwhile. What would make the rest of the
-//! stream useless (the dataset destroyed, renamed, rolled back, or promoted) is refused. A part of a stream that is kept
-//! ([`ReceiveOrder::resumable`](super::ReceiveOrder)), and into which nothing is being received, keeps nobody from
-//! anything but a snapshot.
+//! A receive lasts as long as its stream, and does not hold the pool's turn during that time.
+//! Operations that would make the rest of the stream useless are refused: the dataset is not
+//! destroyed, renamed, rolled back or promoted. The part of an interrupted stream that is kept
+//! ([`ReceiveOrder::resumable`](super::ReceiveOrder)) prevents only snapshots, as long as no
+//! receive continues it.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use ondisk::dsl::dataset_flags;
 use crate::{Pool, PoolError};
 
 impl Pool {
-    /// Whether a stream is being received into a head, or into the hidden dataset below the head.
+    /// True if a stream is being received into a head, or into the hidden dataset below the head.
     async fn is_receiving(&self, head: &DatasetName) -> Result<bool, PoolError> {
         let into = [Some(head.clone()), self.dsl.receiving_below(head).await?];
         let datasets = self.datasets.read();
@@ -23,7 +24,8 @@ impl Pool {
     }
 
     /// # Errors
-    /// [`PoolError::Busy`] while a stream is being received into a head; those of reading the meta-objset.
+    /// [`PoolError::Busy`] while a stream is being received into the head; or when the meta-objset
+    /// cannot be read.
     pub(crate) async fn check_not_receiving(&self, head: &DatasetName) -> Result<(), PoolError> {
         match self.is_receiving(head).await? {
             true => Err(PoolError::Busy { objset: head.objset() }),
@@ -31,11 +33,12 @@ impl Pool {
         }
     }
 
-    /// A dataset and all below it, parents first, but what was received in part only, and what is below that: these are what
-    /// `zfs snapshot -r` makes snapshots of.
+    /// Returns a dataset and all datasets below it, parents first. Partially received datasets, and
+    /// the datasets below them, are left out. `zfs snapshot -r` makes snapshots of the returned
+    /// datasets.
     ///
     /// # Errors
-    /// [`dsl::DslError::NoSuchDataset`]; those of reading the meta-objset.
+    /// [`dsl::DslError::NoSuchDataset`]; or when the meta-objset cannot be read.
     pub async fn whole_datasets(&self, root: &str) -> Result<Vec<String>, PoolError> {
         let _view = self.view().await;
         let (mut whole, mut left_out): (_, Vec<String>) = (Vec::new(), Vec::new());
@@ -50,10 +53,10 @@ impl Pool {
         Ok(whole)
     }
 
-    /// The first of these heads into which a stream is being received.
+    /// Returns the first of these heads into which a stream is being received.
     ///
     /// # Errors
-    /// [`dsl::DslError::NoSuchDataset`]; those of reading the meta-objset.
+    /// [`dsl::DslError::NoSuchDataset`]; or when the meta-objset cannot be read.
     pub async fn find_receiving(&self, heads: &[String]) -> Result<Option<String>, PoolError> {
         for name in heads {
             let head = self.dsl.resolve(name).await?;
@@ -64,11 +67,12 @@ impl Pool {
         Ok(None)
     }
 
-    /// Destroys what is kept of a stream in a hidden dataset below a head: a clone of one of the head's snapshots, and so in
-    /// the way of who wants to destroy these.
+    /// Destroys the kept part of a stream in the hidden dataset below a head. That dataset is a
+    /// clone of a snapshot of the head, and prevents the destruction of the snapshot.
     ///
     /// # Errors
-    /// [`PoolError::Busy`] while it is being received into; those of destroying.
+    /// [`PoolError::Busy`] while a stream is being received into that dataset; or the errors of the
+    /// destroy.
     pub async fn destroy_part_below(self: &Arc<Self>, head: &str) -> Result<(), PoolError> {
         let head = self.dsl.resolve(head).await?;
         match self.dsl.receiving_below(&head).await? {

@@ -77,11 +77,11 @@ impl Received {
     async fn keep(self) {
         if let Err(error) = self.leave().await {
             let dataset = self.into.name;
-            tracing::warn!(dataset, %error, "what was received by half can be gone on with after the next import");
+            tracing::warn!(dataset, %error, "the receive can be resumed after the next import");
         }
     }
 
-    /// Writes all that was received, and takes it out of the txgs.
+    /// Writes all received data and removes the dataset from the txgs.
     async fn leave(&self) -> Result<(), PoolError> {
         let into = self.into.clone();
         let left = self.pool.in_sync(|pool, _| async move {
@@ -125,7 +125,8 @@ impl Ending<'_> {
             return Err(PoolError::Receive(ReceiveRefusal::Modified));
         }
         let newer = self.newer(&head).await?;
-        // Refused after the exchange, what was received would be there and reported as failed.
+        // Before the exchange, because a later refusal would report the receive as failed although
+        // the exchange was done.
         let _nobody_opens_origin = pool.keep_out_of_origin(self.into).await?;
         let mut keep_out = Vec::new();
         for going in &newer {

@@ -27,7 +27,7 @@ pub(super) struct Place {
     /// It is the dataset itself, rather than one on its behalf.
     pub is_new: bool,
     pub open: Arc<OpenDataset>,
-    /// The dataset is busy as long as somebody has this.
+    /// The dataset is busy as long as this value has references.
     pub receiving: Arc<()>,
     /// Bytes of the stream that were received before.
     pub before_bytes: u64,
@@ -142,8 +142,9 @@ impl Pool {
         Ok(Place { into, is_new, open, receiving, before_bytes: 0 })
     }
 
-    /// Whether what is to be set on a dataset can be, before anything of the stream is taken: quotas must have room for what
-    /// is there, and reservations must fit in what is free.
+    /// Checks, before any record of the stream is applied, that the requested properties can be
+    /// set: a quota must not be below the space in use, and a reservation must fit in the free
+    /// space.
     async fn check_order_props(&self, order: &ReceiveOrder, is_new: bool) -> Result<(), PoolError> {
         let (head, _) = parts(&order.snapshot)?;
         if is_new {
@@ -291,8 +292,8 @@ impl Pool {
         if trees[0] == trees[1] { Ok(()) } else { refuse(ReceiveRefusal::Modified) }
     }
 
-    /// The objset of a new place takes part in txgs from now on, and is busy as long as somebody has what comes with it.
-    /// `kind`: it is empty so far.
+    /// Adds the objset of a new place to the txgs. The dataset is busy as long as the returned
+    /// reference exists. `kind` is given if the objset is still empty.
     pub(super) async fn open_place(
         self: &Arc<Self>,
         tx: &Tx,

@@ -1,4 +1,4 @@
-//! Going on with a stream that broke off, where the part of it ends that was kept, or before that.
+//! Resumes an interrupted stream, at the end of the part that was kept or before it.
 
 use std::sync::Arc;
 
@@ -55,7 +55,8 @@ impl Pool {
         };
         let number = |name| order.list.get_u64(name);
         let (object, offset) = (number(begin_names::RESUME_OBJECT), number(begin_names::RESUME_OFFSET));
-        // A token that was read while more still came leads less far. Its records come a second time, and say the same.
+        // A token that was read before the interruption names an earlier position. The records
+        // after that position arrive a second time, with the same contents.
         let goes_on =
             object.zip(offset).is_some_and(|begins| begins <= (state.point.object, state.point.offset));
         let is_same = (state.toguid, state.fromguid) == (begin.toguid.get(), begin.fromguid.get());

@@ -132,8 +132,8 @@ fn records_that_do_not_fit_are_refused() {
     assert!((20..90).contains(&refused), "{refused} of 90");
 }
 
-/// The spill block of an object as OpenZFS sends one that lies in its pointer: a block of the object, at an offset that no
-/// file reaches.
+/// A spill block as OpenZFS sends it when the block is embedded in its pointer: a block of the
+/// object, at an offset that no file reaches.
 fn embedded_spill(object: u64, contents: &[u8]) -> StreamRecord {
     let packed = codec::compress(CompressionKind::Lz4, contents, 112).expect("it lies in a pointer");
     let write = DrrWriteEmbedded {

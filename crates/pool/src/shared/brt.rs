@@ -11,7 +11,8 @@
 //! A log that an import claims has a reference to each block that its clones name, until it is given back: whatever
 //! becomes of the files that had the block, replay finds it.
 //!
-//! Of a vdev whose table is lost no data block is freed, because others may have it, and no reference is counted.
+//! If the table of a vdev is lost, no data block of that vdev is freed, because other files may
+//! refer to it, and no reference is counted.
 //!
 //! Invariants
 //! - A block in the table is not freed; its entry goes with the last reference but one.
@@ -68,7 +69,7 @@ impl Brt {
             let (Some(vdev), Some(object)) = (vdev, entry.value.as_u64()) else { continue };
             match Table::load(dsl, ObjectId::new(object), endian_fixed).await {
                 Err(error) if error.is_loss() => {
-                    tracing::error!(vdev, %error, "nobody knows which blocks are shared: none of the vdev's data is freed");
+                    tracing::error!(vdev, %error, "the table of shared blocks is lost: none of the vdev's data is freed");
                     lost.insert(VdevId::new(vdev));
                 }
                 table => _ = tables.insert(VdevId::new(vdev), table?),

@@ -1,6 +1,7 @@
 //! Blocks of the meta-objset that the next txg frees: the list `sync_bplist`.
 //!
-//! A list that is damaged is replaced by the next txg that needs one. What was on it stays allocated, and nobody's.
+//! A damaged list is replaced by the next txg that needs a list. The blocks on the damaged list are
+//! leaked.
 //! (test: `a_damaged_list_of_deferred_frees_is_replaced`)
 
 use dmu::Tx;
@@ -12,21 +13,21 @@ use zio::{Leak, Zio};
 
 use crate::PoolError;
 
-/// Block size of the list.
+/// The block size of the list.
 pub(crate) const DEFERRED_BLOCK_BYTES: u32 = 128 << 10;
-/// Blocks that are read back at a time.
+/// The number of block pointers that are read back at a time.
 const TAKEN_AT_ONCE: usize = 4096;
 
-/// The list; none where the pool's is damaged and no txg needed another yet.
+/// The list. `None` if the pool's list is damaged and no txg has needed another yet.
 pub(crate) struct Deferred(async_lock::Mutex<Option<Bpobj>>);
 
 impl Deferred {
-    /// The list of a pool that is being made.
+    /// The list of a pool that is being created.
     pub fn new(list: Bpobj) -> Self {
         Self(async_lock::Mutex::new(Some(list)))
     }
 
-    /// The pool's list.
+    /// Opens the pool's list.
     pub async fn load(dsl: &Dsl) -> Result<Self, PoolError> {
         match Self::find(dsl).await {
             Err(error) if error.is_loss() => {
@@ -41,7 +42,7 @@ impl Deferred {
         Ok(Bpobj::open(dsl.mos(), dsl.directory_object(SYNC_BPOBJ).await?).await?)
     }
 
-    /// Puts blocks on the list.
+    /// Appends blocks to the list.
     pub async fn append(&self, dsl: &Dsl, tx: &Tx, bps: &[Blkptr]) -> Result<(), PoolError> {
         let mut list = self.0.lock().await;
         let list = match &mut *list {
@@ -55,7 +56,7 @@ impl Deferred {
         Ok(list.append(tx, bps).await?)
     }
 
-    /// Frees all that is on the list.
+    /// Frees all blocks on the list.
     pub async fn free_all(&self, tx: &Tx, zio: &Zio) -> Result<(), PoolError> {
         let list = self.0.lock().await;
         let Some(list) = &*list else { return Ok(()) };
@@ -71,7 +72,7 @@ impl Deferred {
         Ok(())
     }
 
-    /// Shows all that is on the list.
+    /// Calls `visit` with all blocks on the list.
     pub async fn for_each(&self, visit: &mut (dyn FnMut(&[Blkptr]) + Send)) -> Result<(), PoolError> {
         match &*self.0.lock().await {
             Some(list) => Ok(list.for_each(visit).await?),

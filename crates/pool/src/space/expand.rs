@@ -1,8 +1,8 @@
 //! Devices that have become larger: the property `autoexpand`.
 //!
 //! ```text
-//!   import, the property set, `online -e`, a smaller device taken out (the end of `replace`, `detach`), a device back:
-//!     devices are larger ─► a txg says so (configuration, labels) ─► more metaslabs
+//!   import, the property set, `online -e`, a device back, a smaller device removed:
+//!     devices are larger ─► a txg records the new size (configuration, labels) ─► more metaslabs
 //! ```
 //! Devices may become larger while they are in use. Once that is known, labels are written at their new ends; until the txg that
 //! does so is stable the first two of each device's four lead to the pool. (test of `cli`: `a_device_that_grows_in_use_is_expanded_when_asked`)
@@ -29,7 +29,8 @@ impl Pool {
         Ok(self.pool_props().await?.get(AUTOEXPAND).and_then(PropValue::number) == Some(1))
     }
 
-    /// After a txg in which a device was taken out or came back: with `autoexpand=on` its vdev is used to its new end.
+    /// Called after a txg in which a device was removed or returned. With `autoexpand=on`, its vdev
+    /// grows to the new size of its devices.
     pub(crate) fn grow_if_wanted(self: &Arc<Self>) {
         if !self.may_grow.swap(false, Ordering::AcqRel) {
             return;
@@ -42,7 +43,7 @@ impl Pool {
                 other => other.map(drop),
             };
             if let Err(error) = grown {
-                tracing::warn!(%error, "vdevs are not used to the end of their devices");
+                tracing::warn!(%error, "vdevs do not use the whole size of their devices");
             }
         };
         self.env.spawn("autoexpand", Box::pin(work));

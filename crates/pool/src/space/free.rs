@@ -27,10 +27,10 @@ impl Pool {
         self.brt.add_references(&self.dsl, tx, &self.zio, &uncounted).await
     }
 
-    /// A dataset let go of blocks that cannot be found any more.
+    /// Accounts for blocks of a dataset that were unlinked but cannot be found.
     pub(crate) async fn lose_blocks(&self, tx: &Tx, dataset: ObjectId, leak: Leak) -> Result<(), PoolError> {
         let bytes = match leak.bytes {
-            // Not all of the object is gone: what is left of it is charged for what cannot be found.
+            // Part of the object remains and stays charged for the blocks that cannot be found.
             0 => 0,
             bytes => self.dsl.lose_blocks(tx, dataset, bytes).await?,
         };
@@ -38,8 +38,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Counts what the txg has leaked, and takes the damaged blocks into the list of errors: who is to free something
-    /// takes away what leads to it, and nobody could find the damage afterwards.
+    /// Counts the space that the txg has leaked, and adds the damaged blocks to the error list. A
+    /// free removes the pointers to the damaged block, so a later scan could not find the damage.
     pub(crate) async fn take_in_leaks(&self, tx: &Tx) -> Result<(), PoolError> {
         let leaks = self.zio.take_leaks();
         if leaks.is_empty() {
@@ -86,7 +86,7 @@ impl Pool {
         Ok(self.zio.free(tx.txg(), bp).await?)
     }
 
-    /// Takes away one of a block's references; whether others are left.
+    /// Removes one reference to a block. Returns true if other references remain.
     async fn is_shared(&self, tx: &Tx, bp: &Blkptr) -> Result<bool, PoolError> {
         let is_marked = bp.dedup() && !bp.is_embedded() && !bp.is_hole();
         if is_marked && self.ddt.take_reference(&self.mos, tx, &self.zio, bp).await? {

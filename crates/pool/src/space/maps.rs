@@ -8,9 +8,9 @@
 //!  vdev config ─► metaslab_array: object numbers, 0 where nothing was allocated yet
 //!                      └─► space map: entries; bonus: length, bytes allocated, histogram
 //! ```
-//! A metaslab whose map cannot be read is taken out of use ([`metaslab::Allocator::seal`]): nothing is allocated there, and
-//! its map stays as it is, because nobody knows what else it says. Frees are recorded in the logs for the day when the map
-//! can be read again, as long as the pool has logs.
+//! A metaslab whose map cannot be read is taken out of use ([`metaslab::Allocator::seal`]). Nothing
+//! is allocated there, and its map is not rewritten, because its contents are unknown. If the pool
+//! has space map logs, the logs keep the frees until the map can be read again.
 //! (test: `a_damaged_space_map_takes_its_metaslab_out_of_use`)
 
 mod dtl;
@@ -142,14 +142,15 @@ impl SpaceMaps {
         self.with_vdev(top.id(), |maps| maps.count = config.asize >> config.metaslab_shift);
     }
 
-    /// The same for a pool that is only read: whatever is lost leaves figures wrong, and nothing else.
+    /// Loads the maps of a pool that is opened read-only. A lost map makes the figures of free
+    /// space wrong, and has no other effect.
     pub async fn load_to_look(&self, dsl: &Dsl, zio: &Zio, tops: &[Arc<Top>]) {
         if let Err(error) = self.load(dsl, zio, tops).await {
             tracing::warn!(%error, "space maps cannot be read: figures of free space are wrong");
         }
     }
 
-    /// Metaslabs that are out of use because their maps are lost.
+    /// Returns the metaslabs that are out of use because their maps are lost.
     pub fn sealed(&self) -> Vec<(VdevId, MetaslabId)> {
         self.sealed.lock().iter().copied().collect()
     }
@@ -275,7 +276,7 @@ impl SpaceMaps {
         let append = object::append(at.dsl, at.tx, &dnode, region, changes, &usual);
         match impatient(append).await {
             Err(error) if error.is_loss() && SyncRead::SpaceMap.goes_on() => {
-                tracing::error!(%error, "a damaged space map is written anew");
+                tracing::error!(%error, "a damaged space map is written again");
                 let anew = figures(u64::MAX);
                 object::append(at.dsl, at.tx, &dnode, region, changes, &anew).await
             }
@@ -283,8 +284,8 @@ impl SpaceMaps {
         }
     }
 
-    /// Appends to the map of a metaslab that is out of use, in a pool without logs of space maps. Where that cannot be
-    /// done what was freed stays allocated.
+    /// Appends to the map of a metaslab that is out of use, in a pool without space map logs. If
+    /// the append fails, the freed space stays allocated.
     async fn append_to_lost(
         &self,
         at: &At<'_>,
@@ -298,7 +299,7 @@ impl SpaceMaps {
         };
         match impatient(append).await {
             Err(error) if error.is_loss() => {
-                tracing::error!(%error, "what was freed in a metaslab that is out of use is leaked");
+                tracing::error!(%error, "frees in a metaslab that is out of use are leaked");
                 Ok(())
             }
             appended => appended,

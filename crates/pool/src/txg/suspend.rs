@@ -110,7 +110,7 @@ impl Pool {
     async fn keep_trying(self: Arc<Self>) {
         while self.suspension().until_suspended().await {
             let mut is_any_back = false;
-            // A device that has lost its cache and works may be given its writes again at once.
+            // A device that works but has lost its cache is retried at once.
             let has_lost = |leaf: &Arc<Leaf>| leaf.is_suspect() && self.is_needed(leaf);
             let mut is_at_once = self.vdevs.leaves().iter().any(has_lost);
             while self.suspension().is_suspended() && !self.suspension().is_given_up() {

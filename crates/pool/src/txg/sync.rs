@@ -77,7 +77,7 @@ impl Pool {
             self.zio.note_obsolete(txg, &bp)?;
         }
         match impatient(self.free_some(&tx)).await {
-            // What leads to all that waits to be freed is lost: nothing of it is freed, and nobody needs it.
+            // The list of blocks to free is lost. Its blocks are leaked, and the txg continues.
             Err(error) if error.is_loss() && SyncRead::FreeList.goes_on() => self.stop_freeing(&error),
             freed => freed?,
         }
@@ -165,7 +165,7 @@ impl Pool {
             let mut delta = synced.delta;
             for leak in synced.leaks {
                 delta.used -= i64::try_from(leak.bytes).unwrap_or(0);
-                // The next txg counts it.
+                // The next txg counts the leak.
                 self.zio.note_leak(leak);
             }
             *self.mos_delta.lock() += delta;

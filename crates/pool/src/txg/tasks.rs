@@ -12,19 +12,21 @@
 //!
 //! ```text
 //!  txg 7, syncing:  datasets ─► tasks asked for while 7 was open ─► frees ─► …
-//!  txg 8, open:     a clone joins ─► its log record is stable ─► a destroy is asked for: it runs in the sync of 8
+//!  txg 8, open:     a clone joins ─► its log record is stable ─► a destroy is requested: in sync 8
 //! ```
-//! A task runs in the sync of the txg that was open when somebody asked for the task, or in a later one, and tasks run
-//! in the order in which they were asked for. Within one sync, tasks come after the datasets' changes, and so after
-//! [`Pool::count_clones`]. Three rules follow:
-//! - A task that frees blocks (a destroy, a release, a rollback, the end of a receive) runs after every reference to
-//!   these blocks that existed when somebody asked for the task is counted. A clone by `copy_file_range` is such a
-//!   reference, and it is counted by the sync of the txg that it joined.
+//! A task runs in the sync of the txg that was open when the task was requested, or in a later txg.
+//! Tasks run in the order of their requests. Within one sync, tasks run after the changes of the
+//! datasets, and so after [`Pool::count_clones`]. Three rules follow:
+//! - A task that frees blocks (a destroy, a release, a rollback, the end of a receive) runs after
+//!   every reference to these blocks that existed at the time of the request is counted. A clone by
+//!   `copy_file_range` is such a reference. The sync of the txg that the clone joined counts it.
 //!   (test: `a_clone_outlives_what_it_was_taken_from_though_an_older_txg_is_syncing`)
-//! - A log record that was stable before the task was asked for belongs to a txg no younger than the task's. After a
-//!   crash, either the task is not done and the replay finds what the record names, or the record's txg is stable, too.
+//! - A log record that was stable before the request belongs to the txg of the task or to an older
+//!   one. After a crash, either the task is not done and the replay finds the blocks that the
+//!   record names, or the txg of the record is stable too.
 //!   (test: `a_logged_clone_is_replayed_whole_though_what_it_was_taken_from_is_being_destroyed`)
-//! - What was changed before the task was asked for is part of what the task sees, a snapshot for example.
+//! - A task sees all changes that were made before the request. A snapshot, for example, contains
+//!   them.
 //!   (test: `a_snapshot_has_what_was_acknowledged_before_it`)
 
 use std::collections::VecDeque;
@@ -57,10 +59,12 @@ impl TaskQueue {
         self.0.lock().is_empty()
     }
 
-    /// Adds a task that runs in the sync of the txg that is open now, or in a later one. See the module for the reason.
+    /// Adds a task that runs in the sync of the open txg, or of a later one. The module
+    /// documentation gives the reason.
     fn add(&self, gate: &TxgGate, task: Task) {
         let mut waiting = self.0.lock();
-        // Read under the lock, so that no task has to run before one that was added earlier.
+        // Read under the lock, so that a task never has to run before a task that was added
+        // earlier.
         let since = gate.open_txg();
         assert!(
             waiting.back().is_none_or(|last| last.since <= since),
@@ -78,7 +82,8 @@ impl TaskQueue {
 }
 
 impl Pool {
-    /// Runs `work` as [`Self::in_sync`] does. Nobody waits for the result: a failure is only logged.
+    /// Runs `work` as [`Self::in_sync`] does. Nobody waits for the result, so a failure is only
+    /// logged.
     pub(crate) fn in_next_sync<F, W>(self: &Arc<Self>, what: &'static str, work: W) -> Result<(), PoolError>
     where
         F: Future<Output = Result<(), PoolError>> + Send + 'static,
@@ -96,8 +101,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Runs `work` in the sync of the txg that is open now, or of a later one, and returns when that txg is stable. See the
-    /// module for what this order guarantees.
+    /// Runs `work` in the sync of the open txg, or of a later one, and returns when that txg is
+    /// stable. The module documentation lists the guarantees of this order.
     pub(crate) async fn in_sync<T, F, W>(self: &Arc<Self>, work: W) -> Result<T, PoolError>
     where
         T: Send + 'static,
@@ -143,7 +148,7 @@ impl Pool {
             })
         });
         queue.add(&self.gate, task);
-        // The task runs in the txg that is open now, or in the one that was open just before.
+        // The task runs in the txg that is open now, or in the txg before.
         self.gate.wait_synced(self.gate.open_txg()).await?;
         let lost = PoolError::Suspended { txg: self.gate.synced_txg().next() };
         let (txg, result) = receiver.await.map_err(|_| lost)?;

@@ -1,5 +1,5 @@
-//! Commits beside a device that fails: nothing is acknowledged before it is recorded which device lacks it. And devices under
-//! several names.
+//! Commits while a device fails: no write is acknowledged before the pool has recorded which device
+//! lacks it. Also tests devices with several names.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,11 +16,11 @@ use crate::ground::{Ground, quiet};
 use crate::shape::{DISK_BYTES, MIRROR, MIRRORED_LOG, POOL, Shape};
 use crate::story::run;
 
-/// What a slow system needs to write a small file.
+/// The time that a slow system needs to write a small file.
 const SLOW: Duration = Duration::from_millis(200);
 
-/// Records after a while, or never.
-struct Recorder {
+/// Makes the record after some time, or never.
+struct SlowRecorder {
     env: Arc<dyn Env>,
     pool: Weak<Pool>,
     takes: Option<Duration>,
@@ -28,7 +28,7 @@ struct Recorder {
     calls: Arc<AtomicUsize>,
 }
 
-impl AbsenceWatch for Recorder {
+impl AbsenceWatch for SlowRecorder {
     fn changed(&self) {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let Some(takes) = self.takes else { return };
@@ -43,15 +43,15 @@ impl AbsenceWatch for Recorder {
     }
 }
 
-/// A disk fails while files are written, each stable before the next; how long the longest took, and whether it was recorded
-/// before it was acknowledged that the disk fails.
+/// A disk fails while files are written, each stable before the next. Returns the longest time of a
+/// write, and whether the failure was recorded before a write without the disk was acknowledged.
 fn longest(shape: &'static Shape, victim: &str, takes: Option<Duration>) -> (Duration, bool) {
     let ground = Ground::new(shape, 11, DiskModel::ssd());
     let sim = ground.boot();
     run(&sim, async {
         let (pool, fs) = ground.open(&sim).await;
         let (is_recorded, calls) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        pool.watch_absences(Box::new(Recorder {
+        pool.watch_absences(Box::new(SlowRecorder {
             env: sim.env(),
             pool: Arc::downgrade(&pool),
             takes,
@@ -83,13 +83,13 @@ fn nothing_is_acknowledged_before_it_is_recorded_which_leaf_lacks_it() {
     for (shape, victim) in [(&MIRROR, "/b"), (&MIRRORED_LOG, "/l")] {
         let (took, is_in_time) = longest(shape, victim, Some(SLOW));
         assert!(is_in_time && took >= SLOW, "{}: {took:?}", shape.name);
-        // Who cannot record it keeps nobody from working.
+        // A record that cannot be made does not stop the writers.
         let (took, _) = longest(shape, victim, None);
         assert!(took >= Duration::from_secs(1) && took < Duration::from_secs(2), "{}: {took:?}", shape.name);
     }
 }
 
-/// A device that the system has under two names.
+/// Creates a second name for a device.
 fn with_two_names(sim: &Sim, own: &Path, other: &Path) {
     const PIECE: usize = 1 << 20;
     let (from, to) = (sim.disk(own), sim.add_disk(other, DiskSpec::new(DISK_BYTES, DiskModel::instant())));

@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use env::FaultOp;
-use pool::{ImportSpec, Pool};
+use ondisk::ObjectType;
+use pool::{Absence, ImportSpec, Pool};
 use sim::{CrashImage, DiskModel, DiskSpec, Sim};
 use units::Guid;
 use vdev::{NewLeaf, PoolState};
 use zpl::{Cred, NewNode, WriteFlags, Zfs, ZplError};
 
-use crate::shape::{DISK_BYTES, LOG, POOL, brisk};
+use crate::failures::resilvered;
+use crate::shape::{DISK_BYTES, LOG, MIRROR, POOL, brisk};
 use crate::space;
 use crate::story::{Tell, drawn, number, run, tell};
 
@@ -232,4 +234,44 @@ fn what_a_resilver_brought_back_is_stable_before_it_counts() {
         }
     }
     assert!(failed > 0, "no flush failed while it was brought up to date");
+}
+
+/// A resilver meets a block that no device has in order. The device that lacks the block does not count
+/// as whole. When the block can be read again, the next resilver brings the block.
+#[test]
+fn a_resilver_that_met_damage_leaves_the_leaf_behind() {
+    const SECTOR: usize = 512;
+    let _tell = Tell;
+    tell("a resilver beside damage".into());
+    let sim = Sim::seed(43_900);
+    MIRROR.add_disks(&sim, DiskModel::ssd());
+    run(&sim, async {
+        let pool = MIRROR.create(&sim, brisk()).await;
+        let fs = pool.filesystem(POOL).await.expect("it opens");
+        let behind = pool.vdevs().leaf(guid(&pool, "/b")).expect("a leaf");
+        pool.take_offline(behind.guid(), Absence::Offline, false).await.expect("one side may go");
+        let made = fs.zfs.create(fs.zfs.root(), b"file", NewNode::File, 0o644, Cred::default()).await;
+        let mut noise = vec![0; 20_000];
+        fastrand::Rng::with_seed(1).fill(&mut noise);
+        fs.zfs.write(made.expect("created").object, 0, &noise, WriteFlags::default()).await.expect("written");
+        pool.sync_now().await.expect("txgs turn");
+        let blocks = fs.zfs.objset().all_blocks().await.expect("all of it reads");
+        let is_data = |bp: &&ondisk::Blkptr| bp.object_type() == ObjectType::PLAIN_FILE_CONTENTS;
+        let lost = blocks.iter().find(is_data).expect("the file has a block").dva(0);
+        let at = lost.offset.on_leaf().expect("on the disk").get();
+        let sound = sim.disk("/a").peek(at, SECTOR);
+        sim.disk("/a").rot(at, &[0xa5; SECTOR]);
+
+        pool.bring_online(behind.guid()).await.expect("it comes back");
+        resilvered(&pool).await;
+        let errors = pool.scan().expect("it was resilvered").phys.errors.get();
+        assert!(errors > 0, "the damage was not met");
+        assert!(behind.is_stale() && !behind.dtl().is_empty(), "it lacks a block");
+
+        sim.disk("/a").rot(at, &sound);
+        pool.resilver().await.expect("it begins");
+        resilvered(&pool).await;
+        assert!(!behind.is_stale(), "{:?}", behind.dtl());
+        assert!(sim.disk("/b").peek(at, SECTOR) == sound, "it has the block");
+    });
 }

@@ -5,8 +5,9 @@
 //!                ├─ DELETE_QUEUE ─► what lost its last name
 //!                └─ SA_ATTRS, FUID, … ─► tables
 //! ```
-//! Blocks alone do not tell: those of a file that no directory has any more can be reached from its dnode, and add up.
-//! (test: `a_planted_object_without_a_name_is_found`) Files whose attributes are directories of their own are not among those that the lanes make.
+//! A check of blocks is not enough: the blocks of a file that is in no directory are reachable from
+//! its dnode, and their space adds up. (test: `a_planted_object_without_a_name_is_found`) Files
+//! whose attributes are directories of their own are not among those that the lanes create.
 
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -1,10 +1,14 @@
-//! Readers while a txg's sync goes over the meta-objset again and again.
+//! Readers while a txg's sync goes over the meta-objset again and again, and the blocks whose frees
+//! such a sync defers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::{Either, select, try_join_all};
+use ondisk::mos::directory::SYNC_BPOBJ;
 use pool::{Pool, PoolError};
 use sim::{DiskModel, Sim};
+use units::{Txg, VdevId, VdevOffset};
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags};
 
@@ -57,4 +61,38 @@ fn read_while_syncing(shape: &'static Shape, seed: u64) {
 fn datasets_made_while_groups_are_synced_are_read_rightly() {
     (35_000..35_002).for_each(|seed| read_while_syncing(&SINGLE, seed));
     read_while_syncing(&MIRROR, 35_100);
+}
+
+/// The blocks on the list of deferred frees: where they are, and when they were born.
+async fn deferred(pool: &Pool) -> BTreeSet<(VdevId, VdevOffset, Txg)> {
+    let list = pool.dsl().directory_object(SYNC_BPOBJ).await.expect("it is there");
+    let entries = pool.dsl().bpobj_entries(list).await.expect("it reads");
+    entries.iter().map(|bp| (bp.dva(0).vdev, bp.dva(0).offset, bp.birth())).collect()
+}
+
+#[test]
+fn what_a_group_defers_is_freed_by_the_next() {
+    let _tell = Tell;
+    tell("deferred frees".into());
+    let sim = Sim::seed(35_200);
+    SINGLE.add_disks(&sim, DiskModel::instant());
+    run(&sim, async {
+        let pool = SINGLE.create(&sim, quiet()).await;
+        let (mut before, mut count) = (BTreeSet::new(), 0);
+        for round in 0..12 {
+            // Each second group changes a remark in the meta-objset only. Such a group allocates nothing before
+            // its first pass has ended, so its second pass changes objects that the first pass did not change.
+            match round % 2 {
+                0 => pool.create_filesystem(&format!("{POOL}/set{round}"), Vec::new()).await,
+                _ => pool.set_comment(Some(format!("round {round}"))).await,
+            }
+            .expect("there is room");
+            let now = deferred(&pool).await;
+            assert!(now.is_disjoint(&before), "round {round}: the group before has deferred these, too");
+            count += now.len();
+            before = now;
+        }
+        assert!(count > 0, "no group has deferred anything");
+        pool.close(PoolState::Exported).await.expect("a pool closes");
+    });
 }

@@ -1,35 +1,41 @@
-//! Each request of an import fails, and the import is tried again in the same process.
+//! Each request of an import fails, and the import is repeated in the same process.
 //!
 //! ```text
-//!   power cut, logs to replay ─► import: its nth read, write or flush of a device fails, twice or from then on
-//!     ─► every device can be opened by somebody else ─► import again: all that was promised is there
+//!   power cut, logs to replay ─► import: its nth read, write or flush fails, twice or from then on
+//!     ─► every device can be opened by another program
+//!     ─► import again: everything acknowledged is there
 //! ```
-//! An import that fails has nothing open behind it, whichever of its steps failed.
+//! An import that fails leaves no device open, whichever step failed. A read-only import writes
+//! nothing.
 
 use std::path::PathBuf;
 
 use env::{DeviceError, FaultOp, OpenMode};
+use pool::ImportSpec;
 use sim::{CrashImage, DiskModel, Sim};
-use vdev::open_once_free;
+use units::{BlockId, LABEL_END_BYTES, LABEL_START_BYTES, Level, ObjectId, ObjsetId};
+use vdev::{PoolState, open_once_free};
+use zio::Bookmark;
 use zpl::{Cred, NewNode, WriteFlags};
 
 use crate::ground::{Ground, quiet};
-use crate::shape::{LOG, MIRROR, POOL, Shape};
+use crate::shape::{DISK_BYTES, LOG, MIRROR, POOL, Shape};
+use crate::space;
 use crate::story::{Tell, run, tell};
 
 const PROMISED: &[u8] = b"promised";
 const OPS: [FaultOp; 3] = [FaultOp::Read, FaultOp::Write, FaultOp::Flush];
 
-/// How many requests fail, beginning with the nth: a read and its retry, or all.
+/// The number of requests that fail, beginning with the nth: a read and its retry, or all.
 const SPANS: [u64; 2] = [2, u64::MAX];
 
-/// A pool with a file that only its log has.
-struct Crashed {
+/// A pool with a file that is only in its log.
+struct CrashedPool {
     shape: &'static Shape,
     image: CrashImage,
 }
 
-impl Crashed {
+impl CrashedPool {
     fn new(shape: &'static Shape) -> Self {
         let ground = Ground::new(shape, 5, DiskModel::instant());
         let sim = ground.boot();
@@ -43,7 +49,7 @@ impl Crashed {
         Self { shape, image: sim.power_cut(5) }
     }
 
-    /// How many requests of each kind an import has of each device: labels, claim, the replay of the log.
+    /// Counts the requests of an import by device and type: labels, claim, and replay of the log.
     fn requests(&self) -> Vec<(PathBuf, FaultOp, u64)> {
         let sim = self.image.boot(1);
         run(&sim, self.import(&sim)).expect("a sound pool imports");
@@ -52,7 +58,7 @@ impl Crashed {
         all.collect()
     }
 
-    /// Imports it and reads the file.
+    /// Imports the pool and reads the file.
     async fn import(&self, sim: &Sim) -> Result<(), String> {
         let pool = self.shape.import(sim, quiet(), false).await.map_err(|error| error.to_string())?;
         let read = async {
@@ -67,7 +73,7 @@ impl Crashed {
         read
     }
 
-    /// Whether the first try failed.
+    /// Returns whether the first import failed.
     fn fails_once(&self, path: &PathBuf, op: FaultOp, nth: u64, span: u64) -> bool {
         tell(format!("{}: {op:?} {nth} of {} and on, {span} times", self.shape.name, path.display()));
         let sim = self.image.boot(nth);
@@ -90,10 +96,11 @@ impl Crashed {
     }
 }
 
-/// Fails every request in its turn; returns how many imports failed by it, and how many did not.
+/// Makes every request fail in its turn. Returns the number of imports that failed and of those
+/// that did not.
 fn every_request(shape: &'static Shape) -> [usize; 2] {
     let _tell = Tell;
-    let crashed = Crashed::new(shape);
+    let crashed = CrashedPool::new(shape);
     let mut count = [0; 2];
     for (path, op, requests) in crashed.requests() {
         for nth in 1..=requests {
@@ -115,4 +122,31 @@ fn an_import_that_fails_at_any_request_leaves_nothing_open_and_can_be_tried_agai
         failed += lost;
     }
     assert!(failed > 100, "hardly an import has failed: {failed}");
+}
+
+/// One side of a mirror has wrong bytes everywhere but in its labels. A read-only import reads the other
+/// side and repairs nothing.
+#[test]
+fn a_read_only_import_writes_nothing() {
+    let _tell = Tell;
+    let sim = CrashedPool::new(&MIRROR).image.boot(2);
+    let data_bytes = DISK_BYTES - LABEL_START_BYTES - LABEL_END_BYTES;
+    sim.disk("/b").rot(LABEL_START_BYTES, &vec![0xa5; data_bytes as usize]);
+    tell("a read-only import beside a bad copy".into());
+    run(&sim, async {
+        let how = ImportSpec { read_only: true, ..ImportSpec::default() };
+        let pool = MIRROR.import_as(&sim, quiet(), how).await.expect("it imports");
+        pool.zio().set_cache_limit(0);
+        let anywhere = Bookmark::new(ObjsetId::MOS, ObjectId::new(0), Level::new(0), BlockId::new(0));
+        for bp in space::reachable(&pool).await.expect("all of it reads") {
+            pool.zio().read(&bp, &anywhere).await.expect("the other side has it");
+        }
+        let has_met = |leaf: &std::sync::Arc<vdev::Leaf>| leaf.stats().snapshot().checksum_errors > 0;
+        assert!(pool.vdevs().leaves().iter().any(has_met), "no bad copy was read");
+        pool.close(PoolState::Exported).await.expect("it closes");
+    });
+    for path in MIRROR.disks() {
+        let seen = |op| sim.disk(&path).faults().seen(op);
+        assert_eq!((seen(FaultOp::Write), seen(FaultOp::Flush)), (0, 0), "{}", path.display());
+    }
 }

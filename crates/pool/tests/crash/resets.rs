@@ -1,9 +1,9 @@
-//! Disks that lose their caches while the pool goes on.
+//! Disks that lose their caches while the pool is in use.
 //!
-//! A flush or a stable write fails and takes earlier writes with it, or a disk is reset, at places that the seed draws:
-//! in commits and in txgs. Reads find old bytes from that moment on. Nothing acknowledged may be lost, in the running
-//! pool and after a power cut. A pool is suspended only if the disk is the only one that has its data, and goes on by
-//! itself or after `clear`.
+//! A flush or a stable write fails and takes earlier writes with it, or a disk is reset, at random
+//! points in commits and txgs. From that moment, reads return the old bytes. No acknowledged write
+//! may be lost, neither in the running pool nor after a power cut. A pool is suspended only if no
+//! other disk has the data, and resumes by itself or after `clear`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -25,32 +25,32 @@ use crate::space;
 use crate::story::{Tell, number, run, tell};
 
 const LOAD: Load = Load { clients: 3, operations: 12, pause: Duration::from_millis(2), large: false };
-/// Losses ordered in each run, one after another.
+/// The number of losses in each run, one after another.
 const ROUNDS: u64 = 5;
 const IMAGES_PER_RUN: usize = 4;
-/// Soon enough for a short run.
+/// Short enough for a short run.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// What was met in the runs of one shape.
+/// The number of events in the runs of one shape.
 #[derive(Debug, Default)]
-struct Met {
+struct LossCounts {
     /// Losses that forgot at least one write.
     losses: u64,
     suspensions: u64,
     images: u64,
 }
 
-struct Trial {
+struct LossTrial {
     seed: u64,
     shape: &'static Shape,
     /// The disks that may lose their caches.
     victims: &'static [&'static str],
-    /// Those of them that the pool cannot do without.
+    /// The disks among them that the pool cannot do without.
     needed: &'static [&'static str],
 }
 
-impl Trial {
-    fn run(&self, met: &mut Met) {
+impl LossTrial {
+    fn run(&self, met: &mut LossCounts) {
         let story = format!("seed {}, shape \"{}\"", self.seed, self.shape.name);
         tell(format!("{story}, at work"));
         let sim = Sim::seed(self.seed);
@@ -73,8 +73,8 @@ impl Trial {
         }
     }
 
-    /// Clients at work, while one disk after another loses its cache.
-    async fn work(&self, sim: &Sim, story: &str, met: &mut Met) -> Model {
+    /// Runs clients while one disk after another loses its cache.
+    async fn work(&self, sim: &Sim, story: &str, met: &mut LossCounts) -> Model {
         let mut dice = Dice::new(self.seed, 0);
         let is_by_itself = dice.one_in(2);
         let retry_after = if is_by_itself { RETRY_AFTER } else { Duration::from_secs(100_000) };
@@ -113,7 +113,7 @@ impl Trial {
             let promise = model.lock().done();
             let now = model.lock().clone();
             now.check(&fs.zfs, &promise).await;
-            // A disk that was reset and not asked for anything since still has to report it.
+            // A disk that was reset and has had no request since still has to report the loss.
             pool.clear(&|_| true).await.expect("all disks work");
             resilvered(&pool).await;
         }
@@ -137,7 +137,7 @@ impl Trial {
     }
 }
 
-/// Counts suspensions; clears the pool each time, unless it is to go on by itself.
+/// Counts suspensions. Clears the pool each time, unless the pool must resume by itself.
 fn administer(sim: &Sim, pool: &Arc<Pool>, is_by_itself: bool) -> Arc<AtomicU64> {
     let count = Arc::<AtomicU64>::default();
     let (counted, pool) = (Arc::clone(&count), Arc::clone(pool));
@@ -152,29 +152,29 @@ fn administer(sim: &Sim, pool: &Arc<Pool>, is_by_itself: bool) -> Arc<AtomicU64>
     count
 }
 
-/// Runs of one shape.
+/// Runs all seeds of one shape.
 fn lose(
     shape: &'static Shape,
     (victims, needed): (&'static [&'static str], &'static [&'static str]),
     first_seed: u64,
     runs: u64,
-) -> Met {
+) -> LossCounts {
     let _tell = Tell;
     let runs = number("SAWMILL_CRASH_RUNS").unwrap_or(runs);
     let seeds = match number("SAWMILL_CRASH_SEED") {
         Some(seed) => seed..seed + 1,
         None => first_seed..first_seed + runs,
     };
-    let mut met = Met::default();
+    let mut met = LossCounts::default();
     for seed in seeds {
-        Trial { seed, shape, victims, needed }.run(&mut met);
+        LossTrial { seed, shape, victims, needed }.run(&mut met);
     }
     println!("{}: {met:?}", shape.name);
     met
 }
 
-/// So much has to be met in the usual runs; a single seed may meet nothing.
-fn floor(met: &Met, losses: u64, suspensions: std::ops::RangeInclusive<u64>) {
+/// Checks that the usual runs had at least this many events. A single seed may have none.
+fn floor(met: &LossCounts, losses: u64, suspensions: std::ops::RangeInclusive<u64>) {
     if number("SAWMILL_CRASH_SEED").is_none() && number("SAWMILL_CRASH_RUNS").is_none() {
         assert!(met.losses >= losses && suspensions.contains(&met.suspensions) && met.images >= 8, "{met:?}");
     }

@@ -1,4 +1,4 @@
-//! A planted object that nobody has: the checks of space and objects find it.
+//! The checks of space and objects find a planted object without an owner.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::shape::{POOL, SINGLE};
 use crate::space;
 use crate::story::run;
 
-/// A pool whose root directory has lost the name of a file.
+/// Creates a pool whose root directory has lost the name of a file.
 async fn with_lost_file(sim: &Sim) -> Arc<Pool> {
     let pool = SINGLE.create(sim, quiet()).await;
     let fs = pool.filesystem(POOL).await.expect("it opens");

@@ -1,29 +1,33 @@
-//! What is left of a pool when something that leads to other things is damaged: counted, reported, and no more.
+//! Frees below a damaged block: the lost space is counted and reported, and everything else is
+//! freed.
 
 use std::sync::Arc;
 
 use ondisk::ObjectType;
 use ondisk::mos::directory::SYNC_BPOBJ;
 use pool::{ImportSpec, Pool};
-use sim::{CrashImage, Sim};
+use sim::{CrashImage, DiskModel, Sim};
+use units::ObjectId;
 use vdev::PoolState;
 use zpl::{Cred, NewNode, WriteFlags};
 
-use crate::lost::{Target, Way, image, lose, targets, tuning};
+use crate::lost::{LossKind, VictimBlock, image, lose, targets, tuning};
 use crate::shape::{POOL, SINGLE};
 use crate::story::{Tell, run, tell};
 
+/// A list of so many entries does not fit into a block pointer.
+const ENOUGH_ENTRIES: usize = 3;
 const PLAIN: WriteFlags = WriteFlags { append: false, sync: false, drop_setid: false };
 
-/// The image and its blocks that are meant.
-fn found(is_meant: impl Fn(&Target) -> bool) -> (CrashImage, Vec<Target>) {
+/// Returns the image and its blocks that `is_meant` selects.
+fn found(is_meant: impl Fn(&VictimBlock) -> bool) -> (CrashImage, Vec<VictimBlock>) {
     let image = image(72_000);
-    let found: Vec<Target> = targets(&image).into_iter().filter(is_meant).collect();
-    assert!(!found.is_empty(), "nothing is to be lost");
+    let found: Vec<VictimBlock> = targets(&image).into_iter().filter(is_meant).collect();
+    assert!(!found.is_empty(), "nothing to be lost");
     (image, found)
 }
 
-fn world(image: &CrashImage, lost: &[Target], way: Way) -> Sim {
+fn world(image: &CrashImage, lost: &[VictimBlock], way: LossKind) -> Sim {
     tell(format!("{way:?} of {lost:?}"));
     let sim = image.boot(2);
     sim.stop_recording();
@@ -35,7 +39,7 @@ async fn leaked(pool: &Pool) -> u64 {
     pool.dsl().leaked_bytes().await.expect("it reads")
 }
 
-/// Syncs until nothing is to be freed any more.
+/// Syncs until nothing is left to free.
 async fn settle(pool: &Arc<Pool>) {
     for _ in 0..100 {
         pool.sync_now().await.expect("txgs turn");
@@ -46,12 +50,12 @@ async fn settle(pool: &Arc<Pool>) {
     panic!("what was destroyed is never freed");
 }
 
-fn is_of(target: &Target, kind: ObjectType, level: u8) -> bool {
+fn is_of(target: &VictimBlock, kind: ObjectType, level: u8) -> bool {
     target.kind.object_type == kind.raw() && target.kind.level == level
 }
 
-/// The first indirect block of a file in a file system that nobody has a snapshot of.
-fn below_victim(image: &CrashImage) -> [Target; 1] {
+/// Returns the first indirect block of a file in a file system without snapshots.
+fn below_victim(image: &CrashImage) -> [VictimBlock; 1] {
     let sim = image.boot(3);
     sim.stop_recording();
     let victim = run(&sim, async {
@@ -59,14 +63,15 @@ fn below_victim(image: &CrashImage) -> [Target; 1] {
         let pool = SINGLE.import_as(&sim, tuning(), how).await.expect("it imports");
         pool.dsl().resolve("whirl/victim").await.expect("it is there").objset()
     });
-    let is_meant = |target: &Target| {
+    let is_meant = |target: &VictimBlock| {
         target.bookmark.objset == victim && is_of(target, ObjectType::PLAIN_FILE_CONTENTS, 1)
     };
     [targets(image).into_iter().find(is_meant).expect("a file with an indirect block")]
 }
 
-/// What lies below a block, but for what its last record may save by compression.
-fn check_leaked(bytes: u64, lost: &Target) {
+/// Checks the size of the space below a block. The last record may need less space because of
+/// compression.
+fn check_leaked(bytes: u64, lost: &VictimBlock) {
     let below = lost.bp.fill() * 4096;
     assert!((below - 4096..=below).contains(&bytes), "{bytes} bytes leaked, of {below}");
 }
@@ -76,7 +81,7 @@ fn what_lies_below_a_damaged_indirect_block_is_leaked_counted_and_named() {
     let _tell = Tell;
     let image = image(72_000);
     let lost = below_victim(&image);
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &lost, way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");
@@ -108,7 +113,7 @@ fn what_lies_below_a_damaged_indirect_block_is_leaked_counted_and_named() {
 fn a_gang_whose_header_is_damaged_is_freed_without_its_members() {
     let _tell = Tell;
     let (image, all) = found(|target| target.kind.gang && is_of(target, ObjectType::PLAIN_FILE_CONTENTS, 0));
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &all[..1], way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");
@@ -136,7 +141,7 @@ fn a_damaged_block_of_a_destroyed_file_system_costs_what_lies_below_it() {
     let _tell = Tell;
     let image = image(72_000);
     let lost = below_victim(&image);
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &lost, way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");
@@ -155,7 +160,7 @@ fn a_damaged_block_of_a_destroyed_file_system_costs_what_lies_below_it() {
 fn a_damaged_bpobj_gives_what_can_be_read_and_counts_the_rest() {
     let _tell = Tell;
     let (image, all) = found(|target| target.kind.of_mos && is_of(target, ObjectType::BPOBJ, 0));
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &all, way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");
@@ -177,7 +182,7 @@ fn a_damaged_bpobj_gives_what_can_be_read_and_counts_the_rest() {
 fn a_damaged_space_map_takes_its_metaslab_out_of_use() {
     let _tell = Tell;
     let (image, all) = found(|target| target.kind.of_mos && is_of(target, ObjectType::SPACE_MAP, 0));
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let mut sealed = 0;
         for lost in &all {
             let sim = world(&image, &[*lost], way);
@@ -185,7 +190,8 @@ fn a_damaged_space_map_takes_its_metaslab_out_of_use() {
                 let how = ImportSpec { read_only: true, ..ImportSpec::default() };
                 let pool = SINGLE.import_as(&sim, tuning(), how).await.expect("it can be looked at");
                 pool.close(PoolState::Exported).await.expect("it closes");
-                // A log of space maps is none of a metaslab's: what it says cannot be done without.
+                // A log of space maps belongs to no single metaslab, so a pool without it may be
+                // refused.
                 let Ok(pool) = SINGLE.import(&sim, tuning(), false).await else { return };
                 let out: Vec<_> = pool.lost_metaslabs();
                 sealed += out.len();
@@ -216,7 +222,7 @@ fn a_damaged_space_map_takes_its_metaslab_out_of_use() {
                     assert!(!is_new || !inside, "{bp:?} was allocated in a metaslab that is out of use");
                 }
                 pool.close(PoolState::Exported).await.expect("it closes");
-                // The map can be read again: what was freed meanwhile is known.
+                // The map can be read again, and the frees in the meantime are known.
                 sim.disk("/a").faults().heal();
                 let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports again");
                 pool.close(PoolState::Exported).await.expect("it is exported");
@@ -230,7 +236,7 @@ fn a_damaged_space_map_takes_its_metaslab_out_of_use() {
 fn a_damaged_history_begins_anew() {
     let _tell = Tell;
     let (image, all) = found(|target| target.kind.of_mos && is_of(target, ObjectType::SPA_HISTORY, 0));
-    for way in [Way::Checksum, Way::ReadError] {
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &all, way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");
@@ -241,20 +247,36 @@ fn a_damaged_history_begins_anew() {
     }
 }
 
+/// A pool whose last txg has left frees to the next txg, and the list's object.
+fn with_deferred_frees() -> (CrashImage, ObjectId) {
+    let sim = Sim::seed(73_000);
+    SINGLE.add_disks(&sim, DiskModel::instant());
+    sim.stop_recording();
+    let list = run(&sim, async {
+        let pool = SINGLE.create(&sim, tuning()).await;
+        let list = pool.dsl().directory_object(SYNC_BPOBJ).await.expect("it is there");
+        for round in 0..40 {
+            // A txg that changes a remark only allocates nothing before its first pass has ended.
+            let name = format!("{POOL}/set{round}");
+            pool.create_filesystem(&name, Vec::new()).await.expect("there is room");
+            pool.set_comment(Some(format!("round {round}"))).await.expect("there is room");
+            if pool.dsl().bpobj_entries(list).await.expect("it reads").len() >= ENOUGH_ENTRIES {
+                return list;
+            }
+        }
+        panic!("no txg leaves enough frees to the next");
+    });
+    (sim.power_cut(1), list)
+}
+
 #[test]
 fn a_damaged_list_of_deferred_frees_is_replaced() {
     let _tell = Tell;
-    let (image, all) = found(|target| target.kind.of_mos && is_of(target, ObjectType::BPOBJ, 0));
-    let sim = image.boot(3);
-    sim.stop_recording();
-    let list = run(&sim, async {
-        let how = ImportSpec { read_only: true, ..ImportSpec::default() };
-        let pool = SINGLE.import_as(&sim, tuning(), how).await.expect("it imports");
-        pool.dsl().directory_object(SYNC_BPOBJ).await.expect("it is there")
-    });
-    let lost: Vec<Target> = all.into_iter().filter(|target| target.bookmark.object == list).collect();
-    assert!(!lost.is_empty(), "something waits to be freed");
-    for way in [Way::Checksum, Way::ReadError] {
+    let (image, list) = with_deferred_frees();
+    let of_list = |target: &VictimBlock| target.kind.of_mos && target.bookmark.object == list;
+    let lost: Vec<VictimBlock> = targets(&image).into_iter().filter(of_list).collect();
+    assert!(!lost.is_empty(), "the list lies in its pointer");
+    for way in [LossKind::Checksum, LossKind::ReadError] {
         let sim = world(&image, &lost, way);
         run(&sim, async {
             let pool = SINGLE.import(&sim, tuning(), false).await.expect("it imports");

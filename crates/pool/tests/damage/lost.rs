@@ -1,15 +1,16 @@
-//! Each kind of metadata lost, met by everything that reads it.
+//! Loses each type of metadata block and runs all code that reads it.
 //!
 //! ```text
-//!  a pool with something of everything, its power cut
-//!    └─► one block: a wrong checksum in all copies, or a read error that stays
-//!          ├─► imported to be read: what is not below the block is as it was
-//!          └─► imported to be used: files written and removed, snapshots, clones and file systems destroyed, a scrub,
-//!              an export, an import, the same again
+//!   a pool with every type of object, its power cut
+//!     └─► one block: a wrong checksum in all copies, or a permanent read error
+//!           ├─► imported read-only: everything that is not below the block is unchanged
+//!           └─► imported: files written and removed, snapshots, clones and file systems destroyed,
+//!               a scrub, an export, an import, the same again
 //! ```
-//! Damage costs what lies below it: the pool is never suspended and never stops, files that are not below the block
-//! read back, and the pool can be exported and imported again. Only some blocks may forbid an import, see
-//! [`Target::may_forbid_import`]. One block of each kind is lost here; `SAWMILL_DAMAGE=all` loses each block in its turn.
+//! Damage costs only what lies below it: the pool is never suspended and never stops, files that
+//! are not below the block can be read, and the pool can be exported and imported again. Only some
+//! blocks may prevent an import, see [`VictimBlock::may_forbid_import`]. By default, one block of
+//! each type is lost; `SAWMILL_DAMAGE=all` loses each block in its turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -39,28 +40,29 @@ const PLAIN: WriteFlags = WriteFlags { append: false, sync: false, drop_setid: f
 const RECORD_BYTES: u64 = 4096;
 const BIG_BYTES: usize = 4_500_000;
 const SMALL_BYTES: usize = 20_000;
-/// What nobody does anything to.
+/// The file systems that no step changes.
 const WITNESSES: [&str; 2] = ["whirl/witness", "whirl/sub"];
-/// Length of a gang's header.
+/// The length of a gang header in bytes.
 const HEADER_BYTES: u64 = 512;
 
 /// How a block is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum LossKind {
     Checksum,
     ReadError,
 }
 
-/// What a block is: of the meta-objset or not, of an object of that type, so high in its tree, a gang or not.
+/// The type of a block: in the meta-objset or not, its object type, its level, and whether it is a
+/// gang.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Kind {
+pub struct VictimKind {
     pub of_mos: bool,
     pub object_type: u8,
     pub level: u8,
     pub gang: bool,
 }
 
-impl fmt::Debug for Kind {
+impl fmt::Debug for VictimKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = if self.of_mos { "pool" } else { "dataset" };
         let gang = if self.gang { ", gang" } else { "" };
@@ -70,14 +72,14 @@ impl fmt::Debug for Kind {
 
 /// A block that is to be lost.
 #[derive(Clone, Copy, Debug)]
-pub struct Target {
-    pub kind: Kind,
+pub struct VictimBlock {
+    pub kind: VictimKind,
     pub bookmark: Bookmark,
     pub bp: Blkptr,
 }
 
-impl Target {
-    /// Where its copies lie on the disk; of a gang, its header.
+impl VictimBlock {
+    /// Returns the byte ranges of its copies on the disk; for a gang, of its header.
     fn places(&self) -> Vec<Range<u64>> {
         let len = if self.bp.is_gang() { HEADER_BYTES } else { self.bp.psize().get() };
         let start = |offset: u64| VdevOffset::new(offset).on_leaf().expect("it lies on the disk").get();
@@ -88,7 +90,7 @@ impl Target {
         self.kind.of_mos && kinds.iter().any(|kind| kind.raw() == self.kind.object_type)
     }
 
-    /// Whether the block is a part of the dataset: of its objset, or of what the pool has of the
+    /// True if the block is a part of the dataset: of its objset, or of what the pool has of the
     /// dataset and its dir by themselves.
     fn is_above(&self, dataset: &DatasetName) -> bool {
         match self.kind.of_mos {
@@ -97,17 +99,17 @@ impl Target {
         }
     }
 
-    /// Whether nothing may be changed without it: features that forbid that, the logs of space maps. All three copies of
-    /// it are lost here.
-    fn may_forbid_use(&self, way: Way) -> bool {
+    /// True if the pool may refuse changes without the block: features that require it, and the
+    /// space map logs. All three copies of the block are lost here.
+    fn may_forbid_use(&self, kind: LossKind) -> bool {
         let more = [ObjectType::SPACE_MAP, ObjectType::OTN_ZAP_METADATA, ObjectType::OTN_UINT64_METADATA];
         // A log may come back with the root of its dataset.
         let is_root = self.kind.object_type == ObjectType::OBJSET.raw();
-        let may_come_back = is_root && way == Way::ReadError;
+        let may_come_back = is_root && kind == LossKind::ReadError;
         self.may_forbid_import() || self.is_of_pool(&more) || may_come_back
     }
 
-    /// Whether nothing at all can be told of the pool without it.
+    /// True if the pool cannot be opened at all without the block.
     fn may_forbid_import(&self) -> bool {
         let of = |kinds: &[ObjectType]| self.is_of_pool(kinds);
         let is_of_dnodes = of(&[ObjectType::OBJSET, ObjectType::DNODE]);
@@ -138,13 +140,13 @@ async fn made(zfs: &Zfs, name: &str, bytes: &[u8], how: WriteFlags) -> ObjectId 
     object
 }
 
-/// Small pieces of work in each txg, so that destroyed datasets take several.
+/// Small steps in each txg, so that destroying a dataset takes several txgs.
 pub fn tuning() -> Tuning {
     Tuning { freed_blocks: 60, livelist_entries: 40, ..quiet() }
 }
 
-/// A pool with something of everything; the power goes when a log has something to replay, a destroyed file system is
-/// half freed, and a file without a name is in the delete queue.
+/// Returns a pool with every type of object. The power is cut when a log has records to replay, a
+/// destroyed file system is half freed, and a file without a name is in the delete queue.
 pub fn image(seed: u64) -> CrashImage {
     let sim = Sim::seed(seed);
     SINGLE.add_disks(&sim, DiskModel::instant());
@@ -177,7 +179,7 @@ pub fn image(seed: u64) -> CrashImage {
             zfs.set_xattr(small, name.as_bytes(), &value, XattrMode::Create).await.expect("set");
         }
         pool.sync_now().await.expect("synced");
-        // Free space in many pieces makes long space maps.
+        // Fragmented free space makes long space maps.
         pool.create_filesystem("whirl/holes", Vec::new()).await.expect("created");
         let holes = pool.filesystem("whirl/holes").await.expect("it opens");
         for number in 0..240 {
@@ -220,8 +222,8 @@ pub fn image(seed: u64) -> CrashImage {
     sim.power_cut(seed)
 }
 
-/// Every block that an import reaches.
-pub fn targets(image: &CrashImage) -> Vec<Target> {
+/// Returns every block that an import reaches.
+pub fn targets(image: &CrashImage) -> Vec<VictimBlock> {
     let sim = image.boot(1);
     sim.stop_recording();
     run(&sim, async {
@@ -241,34 +243,34 @@ pub fn targets(image: &CrashImage) -> Vec<Target> {
             let visited = Objset::visit(pool.zio(), id, &root, reach).await;
             assert!(visited.lost.is_empty(), "{:?}", visited.lost);
             for (bookmark, bp) in visited.blocks {
-                let kind = Kind {
+                let kind = VictimKind {
                     of_mos: id == ObjsetId::MOS,
                     object_type: bp.object_type().raw(),
                     level: bp.level().get(),
                     gang: bp.is_gang(),
                 };
                 let dva = bp.dva(0);
-                found.entry((dva.vdev, dva.offset)).or_insert(Target { kind, bookmark, bp });
+                found.entry((dva.vdev, dva.offset)).or_insert(VictimBlock { kind, bookmark, bp });
             }
         }
         found.into_values().collect()
     })
 }
 
-/// A world in which that block is lost.
-fn without(image: &CrashImage, target: &Target, way: Way) -> Sim {
+/// Creates a world in which the block is lost.
+fn without(image: &CrashImage, target: &VictimBlock, way: LossKind) -> Sim {
     let sim = image.boot(1);
     sim.stop_recording();
     lose(&sim, target, way);
     sim
 }
 
-pub fn lose(sim: &Sim, target: &Target, way: Way) {
+pub fn lose(sim: &Sim, target: &VictimBlock, way: LossKind) {
     let disk = sim.disk("/a");
     for place in target.places() {
         match way {
-            Way::ReadError => disk.faults().fail_within(FaultOp::Read, place),
-            Way::Checksum => {
+            LossKind::ReadError => disk.faults().fail_within(FaultOp::Read, place),
+            LossKind::Checksum => {
                 let bytes = disk.peek(place.start, (place.end - place.start) as usize);
                 let bad: Vec<u8> = bytes.iter().map(|byte| !byte).collect();
                 disk.rot(place.start, &bad);
@@ -277,26 +279,26 @@ pub fn lose(sim: &Sim, target: &Target, way: Way) {
     }
 }
 
-/// What a lane saw.
+/// The counts of a lane.
 #[derive(Debug, Default)]
-struct Seen {
+struct DamageCounts {
     blocks: usize,
-    kinds: BTreeSet<Kind>,
-    /// Imports to be read, and to be used, that were refused.
+    kinds: BTreeSet<VictimKind>,
+    /// The number of refused imports: read-only ones, and others.
     not_read: usize,
     not_used: usize,
     used: usize,
     leaked: usize,
-    /// Pools of which something could not be done.
+    /// The number of pools in which some operation failed.
     limited: usize,
 }
 
-/// Whether what nobody does anything to is as it was.
-async fn check_witnesses(pool: &Arc<Pool>, lost: &Target) {
+/// Checks that the unchanged file systems are as before.
+async fn check_witnesses(pool: &Arc<Pool>, lost: &VictimBlock) {
     for name in WITNESSES {
         let dataset = pool.dsl().resolve(name).await;
         let is_below = dataset.as_ref().is_ok_and(|dataset| lost.is_above(dataset));
-        // Of the pool's own objects any may be a part of it.
+        // A block of the meta-objset may belong to any dataset.
         if is_below || lost.kind.of_mos && lost.may_forbid_import() {
             continue;
         }
@@ -317,7 +319,8 @@ fn check_at_work(pool: &Pool, what: &str) {
     assert_eq!(pool.suspended(), None, "the pool is suspended, after {what}");
 }
 
-/// Does what reads the pool's metadata; says whether all of it could be done. Whatever fails is to fail for itself.
+/// Runs all operations that read the pool's metadata. Returns whether all succeeded. Each operation
+/// may fail, but must not affect others.
 async fn work(pool: &Arc<Pool>) -> bool {
     let mut is_all = true;
     let mut note = |what: &str, done: Result<(), String>| {
@@ -374,7 +377,7 @@ async fn work(pool: &Arc<Pool>) -> bool {
     is_all
 }
 
-fn check_read_only(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) {
+fn check_read_only(image: &CrashImage, target: &VictimBlock, way: LossKind, seen: &mut DamageCounts) {
     let sim = without(image, target, way);
     run(&sim, async {
         let how = ImportSpec { read_only: true, ..ImportSpec::default() };
@@ -391,7 +394,7 @@ fn check_read_only(image: &CrashImage, target: &Target, way: Way, seen: &mut See
     });
 }
 
-fn check_in_use(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) {
+fn check_in_use(image: &CrashImage, target: &VictimBlock, way: LossKind, seen: &mut DamageCounts) {
     let sim = without(image, target, way);
     run(&sim, async {
         let pool = match SINGLE.import(&sim, tuning(), false).await {
@@ -420,7 +423,7 @@ fn check_in_use(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) 
     });
 }
 
-fn check(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) {
+fn check(image: &CrashImage, target: &VictimBlock, way: LossKind, seen: &mut DamageCounts) {
     tell(format!("{way:?} of {:?}, {:?}", target.kind, target.bookmark));
     seen.blocks += 1;
     seen.kinds.insert(target.kind);
@@ -428,25 +431,25 @@ fn check(image: &CrashImage, target: &Target, way: Way, seen: &mut Seen) {
     check_in_use(image, target, way, seen);
 }
 
-/// One block of each kind, or all.
-fn drawn(all: Vec<Target>, seed: u64) -> Vec<Target> {
+/// Returns one block of each type, or all.
+fn drawn(all: Vec<VictimBlock>, seed: u64) -> Vec<VictimBlock> {
     if std::env::var("SAWMILL_DAMAGE").is_ok_and(|what| what == "all") {
         return all;
     }
-    let mut by_kind: BTreeMap<Kind, Vec<Target>> = BTreeMap::new();
+    let mut by_kind: BTreeMap<VictimKind, Vec<VictimBlock>> = BTreeMap::new();
     all.into_iter().for_each(|target| by_kind.entry(target.kind).or_default().push(target));
     let mut dice = fastrand::Rng::with_seed(seed);
     by_kind.into_values().map(|kind| kind[dice.usize(..kind.len())]).collect()
 }
 
-fn lane(way: Way, seed: u64) {
+fn lane(way: LossKind, seed: u64) {
     let _tell = Tell;
     oracle::told::to_the_test();
     let image = image(71_000);
-    let mut seen = Seen::default();
+    let mut seen = DamageCounts::default();
     let mut failed = Vec::new();
     for target in drawn(targets(&image), seed) {
-        // All that goes wrong is to be told at once: each is a kind of its own.
+        // All failures are reported together, because each type may fail for its own reason.
         let check = AssertUnwindSafe(|| check(&image, &target, way, &mut seen));
         if let Err(panic) = catch_unwind(check) {
             let text = panic.downcast_ref::<String>().cloned();
@@ -463,10 +466,10 @@ fn lane(way: Way, seed: u64) {
 
 #[test]
 fn damaged_metadata_cost_what_lies_below_them() {
-    lane(Way::Checksum, 1);
+    lane(LossKind::Checksum, 1);
 }
 
 #[test]
 fn metadata_on_bad_places_cost_what_lies_below_them() {
-    lane(Way::ReadError, 2);
+    lane(LossKind::ReadError, 2);
 }

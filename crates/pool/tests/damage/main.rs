@@ -1,13 +1,14 @@
-//! Damage, in simulated worlds: what a pool does that cannot read a part of itself.
+//! Damage, in simulated worlds: what a pool does when it cannot read a part of its metadata.
 //!
-//! `lost`: each kind of metadata lost, met by everything that reads it. `leaks`: what is left of something that is removed
-//! and whose blocks cannot be found. `rewinds`: the newest state is damaged, and an older one is imported.
+//! `lost`: each type of metadata block is lost, and read by all code that uses it.
+//! `leaks`: a removed file or dataset has blocks that cannot be found.
+//! `rewinds`: the newest state is damaged, and an older one is imported.
 //!
-//! A failure prints what was lost, or its seed and the image's story. `SAWMILL_DAMAGE=all` loses every block in its turn
-//! (`cargo xtask damage`).
+//! A failure prints the lost block, or its seed and the image's story. `SAWMILL_DAMAGE=all` loses
+//! every block in its turn (`cargo xtask damage`).
 #![forbid(unsafe_code)]
 
-/// What the modules of the other lanes expect under this name.
+/// The module that the files of the other lanes expect under this name.
 mod ground {
     use std::time::Duration;
 

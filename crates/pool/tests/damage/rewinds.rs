@@ -1,13 +1,15 @@
-//! Pools whose newest state is damaged, and that are imported as of an older one (`zpool import -F`).
+//! Pools whose newest state is damaged, and that are imported in an older state
+//! (`zpool import -F`).
 //!
 //! ```text
 //!   txg   S-1    S      N        the root of N's meta-objset is damaged in all copies
 //!          ●─────●─────✕
-//!                └ opened; what is written from now on has txg N+1 and later
-//!   log   ▓▓▓▓▓▓▓▓▓░░░░░░        ▓ allocated as of S   ░ of the txgs that are given up: free, perhaps used again
+//!                └ opened; later writes have txg N+1 and later
+//!   log   ▓▓▓▓▓▓▓▓▓░░░░░░        ▓ allocated as of S   ░ abandoned: free, perhaps reused
 //! ```
-//! Each crash image of a run with many stable writes is damaged so and imported in every way. A rewind discards the
-//! logs, because the space maps of the older state do not know their last blocks.
+//! Each crash image of a run with many stable writes is damaged in this way and imported with every
+//! option. A rewind discards the logs, because the space maps of the older state do not include
+//! their last blocks.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,12 +27,12 @@ use crate::shape::{DISK_BYTES, LOG, MIRROR, POOL, SINGLE, Shape, brisk};
 use crate::space;
 use crate::story::{Tell, drawn, run, tell};
 
-/// Images of one run that are imported, of all that there are.
+/// The number of images of one run that are imported.
 const IMAGES: usize = 24;
-/// Of these, one in so many is judged by `zdb`.
+/// One in this many imported images is checked by `zdb`.
 const ZDB_ONE_IN: usize = 12;
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
-/// Slots of all disks' rings have this size: their sectors are small.
+/// The slot size of the rings of all disks, because their sectors are small.
 const SLOT_BYTES: usize = 1 << UBERBLOCK_SHIFT_MIN;
 /// Txgs before the first image.
 const OLDER_STATES: usize = 4;
@@ -55,17 +57,18 @@ const PLAIN: ImportSpec = ImportSpec {
     replay_watch: None,
 };
 
-/// What a lane saw.
+/// The counts of a lane.
 #[derive(Debug, Default)]
-struct Seen {
+struct RewindCounts {
     images: usize,
-    /// Images that were opened as of an older txg.
+    /// Images that were opened in an older state.
     rewound: usize,
-    /// Of these, the ones in which a log of the opened state had blocks.
+    /// Those among them in which a log of the opened state had blocks.
     with_logs: usize,
 }
 
-/// Writers at work, each with a file of its own that it writes stably and now and then makes anew, while txgs turn.
+/// Runs writers, each with a file of its own that it writes stably and sometimes creates again,
+/// while txgs pass.
 fn record(shape: &Shape, seed: u64) -> Recording {
     let sim = Sim::seed(seed);
     shape.add_disks(&sim, DiskModel::ssd());
@@ -102,7 +105,7 @@ async fn write_for_a_while(sim: &Sim, zfs: &Zfs, number: u64) {
     }
 }
 
-/// The newest uberblock on a world's disks.
+/// Returns the newest uberblock on a world's disks.
 fn newest_uberblock(sim: &Sim, shape: &Shape) -> UberblockPhys {
     let mut found: Vec<UberblockPhys> = Vec::new();
     for path in shape.disks() {
@@ -117,8 +120,8 @@ fn newest_uberblock(sim: &Sim, shape: &Shape) -> UberblockPhys {
     found.into_iter().max_by_key(|uberblock| uberblock.txg()).expect("a pool has uberblocks")
 }
 
-/// Damages every copy of the root that the newest uberblock names. All shapes here have one data vdev, of disks that are
-/// copies of each other.
+/// Damages every copy of the root that the newest uberblock names. All shapes here have one data
+/// vdev whose disks are copies of each other.
 fn damage_newest(sim: &Sim, shape: &Shape) -> UberblockPhys {
     let disks: Vec<_> = shape.disks().filter(|path| !path.ends_with("l")).collect();
     let newest = newest_uberblock(sim, shape);
@@ -138,7 +141,7 @@ fn damaged(image: &CrashImage, shape: &Shape, seed: u64) -> (Sim, UberblockPhys)
     (sim, newest)
 }
 
-/// A new file with a stable write.
+/// Creates a file with a stable write.
 async fn promise(zfs: &Zfs, name: &[u8]) {
     let made = zfs.create(zfs.root(), name, NewNode::File, 0o644, Cred::default()).await.expect("create");
     zfs.write(made.object, 0, name, SYNC).await.expect("write");
@@ -150,7 +153,7 @@ async fn is_kept(zfs: &Zfs, name: &[u8]) -> bool {
     zfs.read(found.object, 0, &mut bytes).await.expect("it reads") == name.len() && bytes.starts_with(name)
 }
 
-/// Opens the older state for writing, uses it, loses power, and imports what is left.
+/// Opens the older state for writing, uses it, cuts the power, and imports the result.
 fn use_older(sim: &Sim, shape: &Shape, how: ImportSpec, seed: u64, newest: u64) -> (Sim, bool) {
     let had_log = run(sim, async {
         let pool = shape.import_as(sim, brisk(), how).await.expect("an older state opens");
@@ -181,7 +184,7 @@ fn use_older(sim: &Sim, shape: &Shape, how: ImportSpec, seed: u64, newest: u64) 
     (sim, had_log)
 }
 
-fn check(image: &CrashImage, shape: &Shape, seed: u64, by_zdb: bool, seen: &mut Seen) {
+fn check(image: &CrashImage, shape: &Shape, seed: u64, by_zdb: bool, seen: &mut RewindCounts) {
     seen.images += 1;
     let (sim, newest) = damaged(image, shape, seed);
     let newest = newest.txg().get();
@@ -214,7 +217,7 @@ fn a_rewind_discards_logs_and_leaves_a_sound_pool() {
     oracle::told::to_the_test();
     let mut kinds = BTreeSet::new();
     for (shape, seed) in [(&SINGLE, 61_000), (&MIRROR, 61_101), (&LOG, 61_201)] {
-        let mut seen = Seen::default();
+        let mut seen = RewindCounts::default();
         for (turn, image) in drawn(&record(shape, seed), IMAGES).enumerate() {
             tell(format!("seed {seed}, shape \"{}\", {}", shape.name, image.story()));
             check(&image, shape, seed, turn % ZDB_ONE_IN == 0, &mut seen);

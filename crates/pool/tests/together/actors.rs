@@ -1,15 +1,17 @@
-//! Several who use a pool at once: who write files and share blocks between them, who administer datasets, who receive
-//! streams, and who only read, each in an order drawn from the seed.
+//! Several actors use a pool at once: some write files and share blocks between them, some
+//! administer datasets, some receive streams, and some only read. The seed determines the order of
+//! their steps.
 //!
 //! ```text
-//!  writers         ── create, share, unlink ──► [mount, shared]      what a step does may begin while an older txg is
-//!  administrators  ── one at a time ─────────► [mount, alone]        syncing, and while others are at work
-//!  readers         ── no turn, no mount
+//!   writers         ── create, share, unlink ─► [mount, shared]   a step may begin while an older
+//!   administrators  ── one at a time ─────────► [mount, alone]    txg syncs, and beside others
+//!   readers         ── no turn, no mount
 //! ```
-//! Each file has in its name what it holds, or the beginning of that: so whatever order things came in, every file of
-//! every dataset and snapshot can be judged without a model. What was promised in the pool's root file system, which nobody
-//! rolls back or destroys, is there after each power cut, and all space is somebody's. Readers find a dataset as it was
-//! before a change or after it: nothing that is damaged, and nothing that stops the pool.
+//! The name of each file determines its contents, which may be a prefix of the full contents. So
+//! every file of every dataset and snapshot can be checked without a model, whatever the order of
+//! events. The acknowledged files in the pool's root file system, which no actor rolls back or
+//! destroys, exist after each power cut, and all space has an owner. Readers see a dataset before a
+//! change or after it, never damage, and never stop the pool.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -36,40 +38,40 @@ use crate::story::{Tell, drawn, number, run, tell};
 use crate::streams::{WHOLE_FORM, order};
 
 const RECORD: u64 = 16 << 10;
-/// Steps of each actor.
+/// The number of steps of each actor.
 const STEPS: usize = 25;
-/// What each txg has to write at least.
+/// The number of bytes that each txg writes at least.
 const CHURN_BYTES: usize = 64 << 10;
-/// Images of each history that are imported.
+/// The number of images of each history that are imported.
 const IMAGES: usize = 6;
 const HEADS_MAX: usize = 8;
-/// A file system that nobody destroys, and what it and all below it may use.
+/// A file system that is never destroyed, and whose space is limited by a quota.
 const LIMITED: &str = "whirl/limited";
 const QUOTA_BYTES: u64 = 1 << 20;
-/// A txg that is under way may go so far beyond a quota.
+/// A txg that is under way may exceed a quota by this much.
 const BEYOND_BYTES: u64 = 512 << 10;
 
 type Done = Result<(), PoolError>;
 
-/// How a history went.
+/// The counts of a history.
 #[derive(Default, Debug)]
-struct Seen {
-    /// Changes that were made, and refused.
+struct HistoryCounts {
+    /// Changes that were made, and changes that were refused.
     made: usize,
     refused: usize,
-    /// Changes that began while an older txg was syncing, and writers' steps that did.
+    /// Changes and writers' steps that began while an older txg was syncing.
     amid_sync: usize,
     written_amid_sync: usize,
     /// Reads during which a change was under way.
     beside_change: usize,
-    /// Reads after which the dataset was not there any more.
+    /// Reads after which the dataset no longer existed.
     gone: usize,
-    /// Blocks of files were shared, all that there were.
+    /// Files that share all blocks of another file.
     shared: usize,
     over_quota: usize,
 }
 
-impl Seen {
+impl HistoryCounts {
     fn add(&mut self, other: &Self) {
         self.made += other.made;
         self.refused += other.refused;
@@ -82,23 +84,24 @@ impl Seen {
     }
 }
 
-/// Where all act.
-struct Stage<'a> {
+/// The state that all actors share.
+struct ActorStage<'a> {
     sim: &'a Sim,
     pool: Arc<Pool>,
     turn: Mutex<()>,
-    /// Held by who uses a file system, and alone by who takes it away: mounts are.
+    /// Locked shared by users of a file system, and exclusively by whoever unmounts it.
     mounts: RefCell<BTreeMap<ObjsetId, Arc<RwLock<()>>>>,
     names: Cell<u64>,
     changes: Cell<usize>,
     is_changing: Cell<bool>,
-    /// The snapshot that blocks were shared from last.
+    /// The snapshot from which blocks were last shared.
     source: RefCell<Option<String>>,
     promised: RefCell<Vec<String>>,
-    seen: RefCell<Seen>,
+    seen: RefCell<HistoryCounts>,
 }
 
-/// What a file of this name holds: `f`, the seed of the noise in it, its length, and a number that tells it from others.
+/// Returns the contents of a file with this name: `f`, the seed of its noise, its length, and a
+/// number that makes it unique.
 fn contents(name: &str) -> Vec<u8> {
     let mut parts = name[1..].split('-').map(|part| part.parse::<u64>().expect("a number"));
     let (seed, len) = (parts.next().expect("a seed"), parts.next().expect("a length"));
@@ -113,7 +116,8 @@ async fn names_of(zfs: &Zfs) -> Result<Vec<(String, ObjectId)>, ZplError> {
     Ok(named.filter(|(name, _)| name.starts_with('f')).collect())
 }
 
-/// A file holds the beginning of what its name says; how much of it.
+/// Checks that the contents of a file are a prefix of what its name determines. Returns their
+/// length.
 async fn check_file(zfs: &Zfs, of: &str, name: &str, file: ObjectId) -> Result<usize, ZplError> {
     let mut found = vec![0; zfs.attributes(file).await?.size as usize];
     let len = zfs.read(file, 0, &mut found).await?;
@@ -131,7 +135,7 @@ fn is_gone(error: &PoolError) -> bool {
     )
 }
 
-/// Whether a change was refused, rather than went wrong.
+/// True if a change was refused, false if it failed.
 fn is_refusal(error: &PoolError) -> bool {
     match error {
         PoolError::Dsl(error) => {
@@ -142,7 +146,7 @@ fn is_refusal(error: &PoolError) -> bool {
     }
 }
 
-impl Stage<'_> {
+impl ActorStage<'_> {
     fn number(&self) -> u64 {
         self.names.set(self.names.get() + 1);
         self.names.get()
@@ -184,7 +188,7 @@ impl Stage<'_> {
             let _mounted = mount.read().await;
             let fs = match self.pool.filesystem(&head.name).await {
                 Ok(fs) if fs.zfs.objset().id() == head.objset() => fs,
-                // Another has the name now, or none.
+                // The name belongs to another dataset now, or to none.
                 Ok(_) => continue,
                 Err(error) => {
                     assert!(is_gone(&error), "{}: {error}", head.name);
@@ -223,7 +227,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// A new file gets the blocks of one elsewhere: of a snapshot most of the time.
+    /// A new file shares the blocks of another file, most often of one in a snapshot.
     async fn share(&self, zfs: &Zfs, head: &DatasetName, dice: &mut Dice) -> Result<(), ZplError> {
         let snapshots = self.snapshots().await;
         let source = match dice.pick(&snapshots).filter(|_| !dice.one_in(4)) {
@@ -275,7 +279,7 @@ impl Stage<'_> {
         }
     }
 
-    /// One txg after another, with something to write, as long as there are others.
+    /// Syncs one txg after another, each with some data, while other actors run.
     async fn churn(&self) {
         let fs = self.pool.filesystem(POOL).await.expect("it opens");
         let made = fs.zfs.create(fs.zfs.root(), b"load", NewNode::File, 0o644, Cred::default()).await;
@@ -313,7 +317,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Alone in a file system, as if it had been unmounted.
+    /// Runs an action alone in a file system, as if the file system had been unmounted.
     async fn alone<T>(&self, head: &DatasetName, act: impl Future<Output = T>) -> T {
         let _alone = self.mount(head.objset()).write_arc().await;
         act.await
@@ -336,7 +340,8 @@ impl Stage<'_> {
                 pool.snapshot(vec![format!("{}@{}", head.name, &new[6..])], Vec::new()).await
             }
             (4..9, Some(some)) => {
-                // What was shared from just now is what a destroy could take along.
+                // A destroy is most interesting for the snapshot from which blocks were just
+                // shared.
                 let last = self.source.borrow_mut().take();
                 pool.destroy_snapshots(vec![last.unwrap_or(some)], dice.one_in(3)).await
             }
@@ -370,7 +375,7 @@ impl Stage<'_> {
 
     // ---- receivers
 
-    /// Sends snapshots, and receives them as new file systems: some streams break off.
+    /// Sends snapshots and receives them as new file systems. Some streams break off.
     async fn copy(&self, mut dice: Dice) {
         for _ in 0..STEPS / 4 {
             self.sim.sleep(Duration::from_millis(dice.below(300))).await;
@@ -439,7 +444,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Counts a look, beside a change or not: what was looked at may be gone, and nothing else may be wrong with it.
+    /// Counts a read, with or without a concurrent change. The dataset may be gone, but nothing
+    /// else may be wrong.
     fn saw(&self, looked: Done, is_beside_change: bool) {
         let mut seen = self.seen.borrow_mut();
         seen.beside_change += usize::from(is_beside_change);
@@ -449,7 +455,7 @@ impl Stage<'_> {
         }
     }
 
-    /// As `zfs list` does: the names first, and then each of them.
+    /// Reads the names first and then each dataset, as `zfs list` does.
     async fn list(&self, dice: &mut Dice) -> Done {
         let (heads, snapshots) = (self.heads().await, self.snapshots().await);
         let all: Vec<_> = heads.into_iter().chain(snapshots).collect();
@@ -457,7 +463,7 @@ impl Stage<'_> {
         let (pool, dsl) = (&self.pool, self.pool.dsl());
         let view = pool.view().await;
         let dataset = dsl.resolve(&found.name).await?;
-        // Whatever was found by name is whole as long as it is looked at.
+        // A dataset that was found by name stays consistent while it is read.
         let whole = "a dataset that is there is whole";
         pool.frame(&found.name, &view).await.expect(whole);
         let (dir, head) =
@@ -476,7 +482,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// As `zfs userspace` does.
+    /// Reads the space accounts, as `zfs userspace` does.
     async fn accounts(&self, dice: &mut Dice) -> Done {
         let head = self.some_head(dice).await;
         let fs = self.pool.keep_open(&head.name).await?;
@@ -505,7 +511,7 @@ impl Stage<'_> {
     }
 }
 
-/// Every file holds what it is to hold, and what was promised is there.
+/// Checks that every file has its contents and that all acknowledged files exist.
 async fn judge(pool: &Arc<Pool>, promised: &[String]) {
     let mut found = BTreeMap::new();
     for head in pool.dsl().list(POOL).await.expect("it lists") {
@@ -531,7 +537,8 @@ async fn judge(pool: &Arc<Pool>, promised: &[String]) {
     }
 }
 
-/// Gives up what is kept of streams, in which files are not whole, and adds up.
+/// Discards the kept parts of streams, whose files are incomplete, and checks that all space has an
+/// owner.
 async fn add_up(pool: &Arc<Pool>) {
     for head in pool.dsl().list(POOL).await.expect("it lists") {
         if pool.resume_state(&head).await.expect("readable").is_some() {
@@ -545,8 +552,8 @@ fn tuning() -> Tuning {
     Tuning { freed_blocks: 40, ..brisk() }
 }
 
-/// A history of all actors, and what power cuts leave of it.
-fn history(shape: &'static Shape, seed: u64) -> Seen {
+/// Runs a history of all actors, and checks the state after power cuts.
+fn history(shape: &'static Shape, seed: u64) -> HistoryCounts {
     tell(format!("seed {seed}, \"{}\": the history", shape.name));
     let sim = Sim::seed(seed);
     shape.add_disks(&sim, DiskModel::sata_2007());
@@ -556,7 +563,7 @@ fn history(shape: &'static Shape, seed: u64) -> Seen {
         pool.create_filesystem("whirl/a", Vec::new()).await.expect("there is room");
         let quota = vec![("quota".to_owned(), PropValue::Number(QUOTA_BYTES))];
         pool.create_filesystem(LIMITED, quota).await.expect("there is room");
-        Stage {
+        ActorStage {
             sim: &sim,
             pool,
             turn: Mutex::default(),
@@ -600,7 +607,7 @@ fn history(shape: &'static Shape, seed: u64) -> Seen {
     run(&sim, async {
         sim.stop_recording();
         let closed = stage.pool.close(PoolState::Exported);
-        // Who still reads meets a pool that is closed, and keeps nobody from closing it.
+        // Readers find the pool closed, and do not prevent the close.
         let reading = async {
             for name in [POOL, LIMITED] {
                 _ = stage.pool.keep_open(name).await;
@@ -615,12 +622,12 @@ fn history(shape: &'static Shape, seed: u64) -> Seen {
     stage.seen.into_inner()
 }
 
-/// Histories of one shape: from `first` on, as many as the environment asks for.
+/// Runs histories of one shape: from `first` on, as many as the environment asks for.
 fn histories(shape: &'static Shape, first: u64) {
     let _tell = Tell;
     let count = number("SAWMILL_CRASH_RUNS").unwrap_or(1);
     let first = number("SAWMILL_CRASH_SEED").unwrap_or(first);
-    let mut all = Seen::default();
+    let mut all = HistoryCounts::default();
     for seed in first..first + count {
         all.add(&history(shape, seed));
     }

@@ -1,4 +1,5 @@
-//! Datasets into which a stream is being received, or was received in part: what is refused meanwhile, and what is not.
+//! Datasets into which a stream is being received, or was received in part: which operations are
+//! refused meanwhile.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::streams::{WHOLE_FORM, order, receive, sent};
 
 const FILE_BYTES: usize = 400_000;
 
-/// A stream that stops at a place until somebody lets it go on.
+/// A stream that stops at a given place until the test lets it continue.
 struct Halting {
     bytes: Vec<u8>,
     at: Arc<AtomicUsize>,
@@ -54,7 +55,7 @@ impl AsyncRead for Halting {
     }
 }
 
-/// Receives a stream as `snapshot`, and does something while half of the stream has come.
+/// Receives a stream as `snapshot`, and runs an action when half of the stream was received.
 async fn amid_receive(
     sim: &Sim,
     pool: &Arc<Pool>,
@@ -81,7 +82,8 @@ async fn amid_receive(
     join(receiving, meanwhile).await.0
 }
 
-/// `whirl/from` with two snapshots, and `whirl/p/old` with the first of them; the streams of both.
+/// Creates `whirl/from` with two snapshots, and `whirl/p/old` with the first of them. Returns the
+/// streams of both.
 async fn made(sim: &Sim) -> (Arc<Pool>, [Vec<u8>; 2]) {
     SINGLE.add_disks(sim, DiskModel::ssd());
     sim.stop_recording();
@@ -112,7 +114,8 @@ fn is_in_use(done: Result<(), PoolError>, what: &str) {
     assert!(matches!(done, Err(PoolError::Dsl(DslError::InUse { .. }))), "{what}: {done:?}");
 }
 
-/// What nobody may do to a dataset below `whirl/p`, or to that, while something is received into the first.
+/// Checks the operations on `whirl/p` and a dataset below it that are refused while a stream is
+/// received into that dataset.
 async fn refused_meanwhile(pool: &Arc<Pool>, head: &str) {
     is_busy(pool.destroy_filesystem(head).await, "destroyed");
     is_busy(pool.rename_dataset(head, "whirl/other").await, "renamed");
@@ -188,7 +191,8 @@ fn what_was_received_in_part_gets_no_snapshot_and_goes_with_its_dataset() {
     });
 }
 
-/// Receives with a property that cannot be; how much of the stream was read before that was found out, in bytes.
+/// Receives with an invalid property. Returns how many bytes of the stream were read before the
+/// error.
 async fn refused_at(
     pool: &Arc<Pool>,
     stream: &[u8],

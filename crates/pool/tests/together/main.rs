@@ -1,5 +1,5 @@
-//! Several who use one pool at once, in simulated worlds: a change while an older txg is syncing, while a stream is being
-//! received, while others read, and any of these with the power cut.
+//! Several users of one pool in simulated worlds: changes while an older txg is syncing, while a
+//! stream is being received, and while others read; any of these may end in a power cut.
 #![forbid(unsafe_code)]
 #![recursion_limit = "256"]
 

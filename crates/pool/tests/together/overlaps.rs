@@ -1,4 +1,5 @@
-//! Changes asked for while an older txg is syncing: what they free may be shared by a clone that joined the txg after it.
+//! Changes requested while an older txg is syncing. The blocks that they free may be shared by a
+//! clone that joined the next txg.
 //!
 //! ```text
 //!  txg T    ─ syncing: much to write ──────────────────────────────► stable
@@ -23,11 +24,11 @@ use crate::story::{Tell, drawn, run, tell};
 
 const RECORD: u64 = 16 << 10;
 const FILE_BYTES: u64 = 20 * RECORD;
-/// What the older txg has to write.
+/// The amount of data that the older txg has to write.
 const LOAD_BYTES: usize = 16 << 20;
-/// Images of each run of which those that were taken after the clone was promised are imported.
+/// The number of images of each run. Those after the clone became stable are imported.
 const IMAGES: usize = 60;
-/// So many of these there are at least.
+/// The lowest number of imported images.
 const IMPORTED_MIN: usize = 5;
 
 const HEAD: &str = "whirl/f";
@@ -36,30 +37,30 @@ const CLONE: &str = "whirl/c";
 
 type Do = fn(Arc<Pool>) -> BoxFuture<'static, Result<(), PoolError>>;
 
-/// Something that frees the blocks of file A.
-struct Freeing {
+/// An operation that frees the blocks of file A.
+struct FreeingOperation {
     name: &'static str,
-    /// What is done before the older txg, once file A is stable in [`HEAD`].
+    /// Runs before the older txg, once file A is stable in [`HEAD`].
     before: Do,
     /// The dataset that has file A then.
     source: &'static str,
     act: Do,
 }
 
-const FREEING: [Freeing; 6] = [
-    Freeing {
+const FREEING: [FreeingOperation; 6] = [
+    FreeingOperation {
         name: "a snapshot destroyed",
         before: |pool| Box::pin(only_in_snapshot(pool)),
         source: SNAPSHOT,
         act: |pool| Box::pin(async move { pool.destroy_snapshots(vec![SNAPSHOT.into()], false).await }),
     },
-    Freeing {
+    FreeingOperation {
         name: "a snapshot destroyed as soon as possible",
         before: |pool| Box::pin(only_in_snapshot(pool)),
         source: SNAPSHOT,
         act: |pool| Box::pin(async move { pool.destroy_snapshots(vec![SNAPSHOT.into()], true).await }),
     },
-    Freeing {
+    FreeingOperation {
         name: "the last hold of a deferred snapshot released",
         before: |pool| {
             Box::pin(async move {
@@ -71,7 +72,7 @@ const FREEING: [Freeing; 6] = [
         source: SNAPSHOT,
         act: |pool| Box::pin(async move { pool.release("tag".into(), vec![SNAPSHOT.into()]).await }),
     },
-    Freeing {
+    FreeingOperation {
         name: "the last clone of a deferred snapshot destroyed",
         before: |pool| {
             Box::pin(async move {
@@ -83,13 +84,13 @@ const FREEING: [Freeing; 6] = [
         source: CLONE,
         act: |pool| Box::pin(async move { pool.destroy_filesystem(CLONE).await }),
     },
-    Freeing {
+    FreeingOperation {
         name: "a file system destroyed",
         before: |_| Box::pin(async { Ok(()) }),
         source: HEAD,
         act: |pool| Box::pin(async move { pool.destroy_filesystem(HEAD).await }),
     },
-    Freeing {
+    FreeingOperation {
         name: "a file system rolled back",
         before: |_| Box::pin(async { Ok(()) }),
         source: HEAD,
@@ -114,7 +115,7 @@ async fn make(zfs: &Zfs, name: &str, bytes: &[u8]) -> ObjectId {
     file
 }
 
-/// A snapshot of the head, which then lets file A go.
+/// Takes a snapshot of the head and then removes file A from the head.
 async fn only_in_snapshot(pool: Arc<Pool>) -> Result<(), PoolError> {
     pool.snapshot(vec![SNAPSHOT.into()], Vec::new()).await?;
     let fs = pool.filesystem(HEAD).await?;
@@ -137,12 +138,12 @@ async fn opened(pool: &Arc<Pool>, source: &str) -> Sides {
     let (from, to) = (from.expect("it opens"), pool.filesystem(POOL).await.expect("it opens"));
     let file = find(&from.zfs, "A").await.expect("file A is there");
     let target = find(&to.zfs, "B").await.expect("file B is there");
-    // What leads to the blocks is in the cache from now on.
+    // The indirect blocks are in the cache from now on.
     from.zfs.read(file, FILE_BYTES - RECORD, &mut vec![0; RECORD as usize]).await.expect("it reads");
     Sides { from, to, files: (file, target) }
 }
 
-/// File B gets all blocks of file A.
+/// Shares all blocks of file A with file B.
 async fn share(sides: Sides, sync: bool) {
     let Sides { from, to, files: (file, target) } = sides;
     let place = FilePlace { zfs: &from.zfs, object: file, offset: 0 };
@@ -151,12 +152,13 @@ async fn share(sides: Sides, sync: bool) {
     assert_eq!(shared, FILE_BYTES, "all of it is shared");
 }
 
-/// Whether the newest txg but the open one is not stable yet.
+/// True if the newest closed txg is not stable yet.
 pub fn is_syncing(pool: &Pool) -> bool {
     pool.txgs().open_txg() > pool.txgs().synced_txg().next()
 }
 
-/// Does something while an older txg, which has much to write, is syncing; returns when both are done.
+/// Runs an action while an older txg, which has much to write, is syncing. Returns when both are
+/// done.
 async fn while_syncing<T>(sim: &Sim, pool: &Arc<Pool>, act: impl Future<Output = T>) -> T {
     let fs = pool.filesystem(POOL).await.expect("it opens");
     make(&fs.zfs, "load", &noise(LOAD_BYTES, 9)).await;
@@ -171,8 +173,9 @@ async fn while_syncing<T>(sim: &Sim, pool: &Arc<Pool>, act: impl Future<Output =
     done
 }
 
-/// A pool whose file A is only in what [`Freeing::act`] takes away; nothing else has changed since its last txg.
-async fn made(sim: &Sim, shape: &Shape, freeing: &Freeing) -> Arc<Pool> {
+/// Creates a pool whose file A is only in what [`FreeingOperation::act`] destroys. Nothing else has
+/// changed since its last txg.
+async fn made(sim: &Sim, shape: &Shape, freeing: &FreeingOperation) -> Arc<Pool> {
     shape.add_disks(sim, DiskModel::sata_2007());
     sim.stop_recording();
     let pool = shape.create_with(sim, quiet(), &[("recordsize", RECORD), ("compression", 2)]).await;
@@ -255,7 +258,7 @@ fn a_logged_clone_is_replayed_whole_though_what_it_was_taken_from_is_being_destr
             run(&sim, async {
                 let pool = LOG.import(&sim, quiet(), false).await.expect("every crash state imports");
                 check_copy(&pool).await;
-                // The other logs are given back, too.
+                // The other logs are freed too.
                 for dataset in pool.dsl().list(POOL).await.expect("it lists") {
                     pool.filesystem(&dataset.name).await.expect("its log is whole");
                 }

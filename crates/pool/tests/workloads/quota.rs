@@ -109,7 +109,7 @@ fn what_is_reserved_without_snapshots_is_there_when_the_rest_is_full() {
     a_reservation_is_kept("refreservation");
 }
 
-/// Numbers of properties that are set on the root file system, by name.
+/// Returns the numeric values of properties that are set on the root file system, by name.
 async fn set_on_root(pool: &Arc<Pool>, names: &[&str]) -> Vec<Option<u64>> {
     let root = pool.dsl().resolve("whirl").await.unwrap();
     let set = pool.dsl().props(&root).await.unwrap();

@@ -1,4 +1,5 @@
-//! Imports that fail on real files, with their locks: the next try, and anybody else, finds the files free.
+//! Imports that fail on real files with locks. The next import, and any other program, finds the
+//! files unlocked.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,13 +13,13 @@ use vdev::open_once_free;
 use crate::file::{make, noise};
 use crate::world::{Layout, POOL, World};
 
-/// The real environment with devices that fail when told to.
-struct Failing {
+/// The real environment, with devices that fail on demand.
+struct FailingEnv {
     real: Arc<RealEnv>,
     faults: Faults,
 }
 
-impl Env for Failing {
+impl Env for FailingEnv {
     fn now(&self) -> Duration {
         self.real.now()
     }
@@ -56,7 +57,7 @@ fn an_import_that_fails_lets_go_of_its_locks() {
     let zfs = world.zfs(&pool, "whirl");
     world.run(make(&zfs, "file", &noise(3, 30_000)));
     drop(zfs);
-    // As a crash left it.
+    // The image of a crash.
     let world = world.copy();
     let real = RealEnv::new(Options::default());
     let paths = ["a", "b"].map(|name| world.path(name)).to_vec();
@@ -66,7 +67,7 @@ fn an_import_that_fails_lets_go_of_its_locks() {
         for op in [FaultOp::Read, FaultOp::Write] {
             let faults = Faults::none();
             faults.fail_range(op, nth, u64::MAX);
-            let env = Arc::new(Failing { real: Arc::clone(&real), faults: faults.clone() });
+            let env = Arc::new(FailingEnv { real: Arc::clone(&real), faults: faults.clone() });
             match real.block_on(Pool::import(env, &spec, Tuning::default())) {
                 Err(_) => failed += 1,
                 Ok(pool) => real.block_on(pool.abandon()),

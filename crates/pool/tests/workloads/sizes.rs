@@ -90,7 +90,7 @@ fn new_file(world: &World, name: &str, bytes: u64) -> NewLeaf {
     NewLeaf { path: world.path(name), ..NewLeaf::default() }
 }
 
-/// Until the only leaves of the pool are those at these names, and `is_done` besides.
+/// Waits until the pool has only the leaves with these names and `is_done` returns true.
 fn wait_until(world: &World, pool: &Arc<Pool>, names: &[&str], is_done: impl Fn() -> bool) {
     let paths: Vec<_> = names.iter().map(|name| world.path(name)).collect();
     let is_so =
@@ -159,7 +159,7 @@ fn a_replacement_needs_room_for_all_metaslabs_and_no_more() {
         assert_eq!(capacity(&pool), before);
         work(&world, &pool, &mut tree, &mut dice);
         world.export(&pool);
-        // All of it is found, by zdb too.
+        // All files are found, by zdb too.
         let pool = world.import_from(&names);
         work(&world, &pool, &mut tree, &mut dice);
         world.export(&pool);

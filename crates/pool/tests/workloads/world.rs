@@ -143,7 +143,7 @@ impl World {
         self.run(Pool::import(self.env(), &spec, self.tuning.clone()))
     }
 
-    /// The same from other files than those of the layout.
+    /// Imports from other files than those of the layout.
     pub fn import_from(&self, names: &[&str]) -> Arc<Pool> {
         let paths = names.iter().map(|name| self.path(name)).collect();
         let spec = ImportSpec { paths, name: Some(POOL.into()), ..ImportSpec::default() };

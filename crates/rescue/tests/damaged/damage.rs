@@ -1,9 +1,9 @@
-//! Random damage: every file is brought back but for the ranges that are lost, and these are
-//! reported exactly.
+//! Random damage. Every file is rescued except its lost ranges, and the report lists exactly these
+//! ranges.
 //!
-//! What must be lost is computed from the undamaged images by another reader (`oracle::image`),
-//! which knows the places that were damaged. What a file held, and where it stood, is what an
-//! import of the undamaged pool reads.
+//! The expected losses are computed from the undamaged images by another reader (`oracle::image`),
+//! which knows the damaged places. The contents and paths of the files are those that an import of
+//! the undamaged pool reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -33,25 +33,25 @@ fn place_of(dva: &ondisk::Dva) -> Place {
 }
 
 /// A dataset of the undamaged pool.
-struct Dataset {
+struct KnownDataset {
     name: String,
     object: u64,
     root: Blkptr,
-    files: Vec<Known>,
+    files: Vec<KnownFile>,
 }
 
 /// A file of the undamaged pool.
-struct Known {
+struct KnownFile {
     object: u64,
     path: PathBuf,
-    /// The objects of the directories above, the root first, and of itself.
+    /// The object and the path of each parent directory, root first, and of the file itself.
     above: Vec<(u64, PathBuf)>,
     links: u32,
     bytes: Vec<u8>,
 }
 
-/// All files of all datasets, as an import reads them.
-fn known(name: &str) -> Vec<Dataset> {
+/// Reads all files of all datasets with an import.
+fn known(name: &str) -> Vec<KnownDataset> {
     let env = RealEnv::new(Options::default());
     let spec =
         ImportSpec { paths: golden::images(name), read_only: true, force: true, ..ImportSpec::default() };
@@ -66,14 +66,14 @@ fn known(name: &str) -> Vec<Dataset> {
                 let phys = pool.dsl().dataset(dataset.dataset).await.expect("readable");
                 let files = files_of(&pool, &dataset.name).await;
                 let (name, object) = (dataset.name, dataset.dataset.get());
-                all.push(Dataset { name, object, root: phys.bp, files });
+                all.push(KnownDataset { name, object, root: phys.bp, files });
             }
         }
         all
     })
 }
 
-async fn files_of(pool: &Arc<Pool>, name: &str) -> Vec<Known> {
+async fn files_of(pool: &Arc<Pool>, name: &str) -> Vec<KnownFile> {
     let opened = match name.contains('@') {
         true => pool.snapshot_filesystem(name).await,
         false => pool.filesystem(name).await,
@@ -100,7 +100,7 @@ async fn files_of(pool: &Arc<Pool>, name: &str) -> Vec<Known> {
                 while done < bytes.len() {
                     done += fs.zfs.read(object, done as u64, &mut bytes[done..]).await.expect("readable");
                 }
-                files.push(Known { object: object.get(), path, above, links: at.links, bytes });
+                files.push(KnownFile { object: object.get(), path, above, links: at.links, bytes });
             }
             _ => {}
         }
@@ -108,23 +108,23 @@ async fn files_of(pool: &Arc<Pool>, name: &str) -> Vec<Known> {
     files
 }
 
-/// Which blocks may be damaged.
+/// The blocks that may be damaged.
 #[derive(Clone, Copy)]
 enum Target {
-    /// Any, in any of its places.
+    /// Any block, in any of its copies.
     Places,
-    /// Those of files and directories, in all of their places.
+    /// Blocks of files and directories, in all of their copies.
     Blocks,
 }
 
-/// All blocks of a pool with what they are of.
+/// All blocks of a pool, with their owners.
 struct Blocks {
     image: Image,
     all: Vec<(Blkptr, bool)>,
 }
 
 impl Blocks {
-    fn of(name: &str, datasets: &[Dataset]) -> Self {
+    fn of(name: &str, datasets: &[KnownDataset]) -> Self {
         let image = Image::open(&golden::images(name)).expect("one device");
         let mut blocks = Self { all: Vec::new(), image };
         let mos = blocks.image.uberblock.rootbp;
@@ -141,8 +141,9 @@ impl Blocks {
         let objset = ObjsetPhys::decode(&block).expect("OpenZFS wrote it");
         let meta = ObjsetPhys::dnode(&objset.meta_dnode).expect("a dnode").expect("allocated");
         if is_dataset {
-            // Blocks of dnodes may go, but for the first two, where the tables of attributes are. They
-            // come before the rest of the tree: the first mention of a block counts.
+            // Blocks of dnodes may be damaged, except the first two, which have the attribute
+            // tables. These come before the rest of the tree, because the first mention of a block
+            // counts.
             let all = &mut self.all;
             self.image.blocks(&meta, &mut |index, bp| all.extend((index > 1).then_some((*bp, true))));
         }
@@ -170,7 +171,7 @@ impl Blocks {
         }
     }
 
-    /// Damages one in so many, and returns the places.
+    /// Damages one block in `one_in` and returns the damaged places.
     fn damage(&self, path: &Path, what: Target, one_in: usize, dice: &mut Rng) -> BTreeSet<Place> {
         let mut hit = BTreeSet::new();
         for (bp, may_go) in &self.all {
@@ -194,15 +195,15 @@ impl Blocks {
     }
 }
 
-/// What is lost of one object.
+/// The lost byte ranges of one object.
 type Ranges = Vec<(u64, u64)>;
 
-/// What must be lost of a dataset.
+/// The expected losses of a dataset.
 #[derive(Default)]
-struct Losses {
+struct ExpectedLosses {
     /// Objects whose dnodes are lost.
     objects: BTreeSet<u64>,
-    /// Byte ranges of the others, as far as their blocks reach.
+    /// The lost byte ranges of the other objects, up to the end of their last block.
     ranges: BTreeMap<u64, Ranges>,
 }
 
@@ -216,15 +217,15 @@ impl Judge<'_> {
         !bp.is_embedded() && !bp.is_hole() && bp.dvas().all(|dva| self.hit.contains(&place_of(&dva)))
     }
 
-    /// None where the root itself is lost.
-    fn losses(&self, root: &Blkptr) -> Option<Losses> {
+    /// Returns `None` if the root itself is lost.
+    fn losses(&self, root: &Blkptr) -> Option<ExpectedLosses> {
         if self.is_lost(root) {
             return None;
         }
         let block = self.image.read(root).ok()?;
         let objset = ObjsetPhys::decode(&block).expect("OpenZFS wrote it");
         let meta = ObjsetPhys::dnode(&objset.meta_dnode).expect("a dnode").expect("allocated");
-        let mut losses = Losses::default();
+        let mut losses = ExpectedLosses::default();
         let lost_blocks = self.lost_blocks(&meta);
         self.image.blocks(&meta, &mut |index, bp| {
             let Ok(block) = self.image.read(bp) else { return };
@@ -246,7 +247,7 @@ impl Judge<'_> {
         Some(losses)
     }
 
-    /// Blocks of data that cannot be reached.
+    /// Returns the data blocks that cannot be reached.
     fn lost_blocks(&self, dnode: &DnodeImage) -> Ranges {
         let mut lost = Vec::new();
         let end = dnode.max_block_id.get() + 1;
@@ -282,14 +283,15 @@ fn merged(mut ranges: Ranges) -> Ranges {
     out
 }
 
-/// The ranges within a file of that size.
+/// Limits ranges to the size of a file.
 fn clipped(ranges: Option<&Ranges>, size: u64) -> Ranges {
     let within = ranges.into_iter().flatten().map(|(start, end)| (*start.min(&size), *end.min(&size)));
     within.filter(|(start, end)| start < end).collect()
 }
 
-/// Where a file may stand: at its path, or below a directory whose own name is lost.
-fn standing(target: &Path, dataset: &Dataset, file: &Known) -> Vec<PathBuf> {
+/// Returns the possible paths of a file: its own path, or a path below a directory whose name is
+/// lost.
+fn standing(target: &Path, dataset: &KnownDataset, file: &KnownFile) -> Vec<PathBuf> {
     let (head, snapshot) = dataset.name.split_once('@').unwrap_or((&dataset.name, ""));
     let named = target.join(head).join(format!("@{snapshot}")).join(&file.path);
     let nameless = file.above.iter().map(|(object, path)| {
@@ -301,8 +303,8 @@ fn standing(target: &Path, dataset: &Dataset, file: &Known) -> Vec<PathBuf> {
     all.filter(|place| std::fs::symlink_metadata(place).is_ok_and(|there| there.is_file())).collect()
 }
 
-/// One round: damages, rescues, compares. Returns how many files are damaged, lost, and without a
-/// name.
+/// Runs one round: damages, rescues, compares. Returns the number of damaged files, of lost files,
+/// and of files without a name.
 fn round(name: &str, what: Target, one_in: usize, seed: u64) -> [usize; 3] {
     let datasets = known(name);
     let blocks = Blocks::of(name, &datasets);

@@ -1,4 +1,4 @@
-//! States that uberblocks lead to, when the newest ones are gone.
+//! States that older uberblocks lead to, when the newest uberblocks are lost.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,7 +9,7 @@ use ondisk::label::{LABELS, UBERBLOCK_RING_OFFSET, label_offset, uberblock_slot_
 use rescue::{FoundState, find_states, read_labels};
 use units::{Ashift, LABEL_START_BYTES};
 
-use crate::world::{Quiet, World};
+use crate::world::{NoProgress, World};
 
 fn states(world: &World) -> Vec<FoundState> {
     let shared: Arc<dyn Env> = world.env.clone();
@@ -52,7 +52,7 @@ fn the_newest_state_that_is_left_comes_back_when_fifty_are_overwritten() {
     assert!(left.iter().any(|state| state == root.state()), "{:?}", root.state());
     let summary = world.rescue_from(&root);
     assert!(summary.files > 0, "{summary:?}");
-    // What is not whole was written over since: it is reported.
+    // Parts of the old state may have been overwritten since, and are then reported.
     let is_lost = world.report().iter().any(|line| line.what != "system");
     assert_eq!(summary.is_whole(), !is_lost, "{summary:?}");
 }
@@ -62,7 +62,7 @@ fn a_state_of_ones_choice_is_opened() {
     let mut world = World::copy("g10-snapshots-clones");
     let found = states(&world);
     let shared: Arc<dyn Env> = world.env.clone();
-    let surveys = world.env.block_on(world.search.survey(&shared, &Quiet)).expect("surveyed");
+    let surveys = world.env.block_on(world.search.survey(&shared, &NoProgress)).expect("surveyed");
     assert_eq!(surveys.len(), found.len());
     assert!(surveys[0].unreadable.is_none() && surveys[0].lost_objects == 0, "{:?}", surveys[0]);
     assert!(

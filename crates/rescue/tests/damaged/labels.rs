@@ -1,4 +1,4 @@
-//! Labels that are gone.
+//! Devices whose labels are lost.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,10 +12,10 @@ use ondisk::label::{
 use rescue::{Geometry, LayoutHint, RescueView, Scanner, read_labels};
 use units::LABEL_START_BYTES;
 
-use crate::told::{Told, all, all_in, check_all, digest};
-use crate::world::{Quiet, World};
+use crate::told::{ManifestEntry, all, all_in, check_all, digest};
+use crate::world::{NoProgress, World};
 
-/// What is wiped of every label of a device.
+/// The part of every label of a device that is wiped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wiped {
     Configurations,
@@ -39,12 +39,12 @@ fn wipe_all(world: &World, what: Wiped) {
     world.search.devices.iter().for_each(|path| wipe(path, what));
 }
 
-/// What cannot be read without a key.
-fn is_encrypted(told: &Told) -> bool {
+/// True if the object cannot be read without a key.
+fn is_encrypted(told: &ManifestEntry) -> bool {
     ["whirl/ccm", "whirl/gcm", "whirl/gcm/kid", "whirl/raw"].contains(&told.dataset.as_str())
 }
 
-/// Rescues everything of a pool without damage to its blocks.
+/// Rescues all files of a pool without damage to its blocks.
 fn comes_back_whole(world: &World) {
     let before = world.devices();
     let summary = world.rescue();
@@ -154,7 +154,7 @@ fn overwrite_pool_roots(world: &World) {
         let labels = read_labels(&shared, &world.search.devices).await.expect("readable");
         let geometry = Geometry::possible(&labels, &LayoutHint::default()).expect("one device").remove(0);
         let view = RescueView::open(&shared, &geometry).await.expect("one device");
-        Scanner::new(&view, &Quiet).run().await
+        Scanner::new(&view, &NoProgress).run().await
     });
     assert!(!found.pools.is_empty() && !found.datasets.is_empty());
     let file = File::options().write(true).open(&world.search.devices[0]).expect("the copy is ours");
@@ -175,7 +175,7 @@ fn without_any_root_of_the_pool_datasets_come_back_without_their_names() {
             digests.insert(digest(&place));
         }
     }
-    // Clones began with the same root directory as their origin: of them, one comes back.
+    // A clone has the same root directory as its origin, so a scan finds only one of them.
     let told = all(&world.name);
     let kid = told.iter().filter(|one| one.dataset == "whirl/parent/kid" && one.kind() == "f");
     let missing: Vec<_> =

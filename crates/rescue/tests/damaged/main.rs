@@ -1,4 +1,4 @@
-//! Pools of OpenZFS, damaged, and what a rescue brings back of them.
+//! Damaged pools of OpenZFS, and the files that a rescue copies from them.
 #![forbid(unsafe_code)]
 
 mod damage;

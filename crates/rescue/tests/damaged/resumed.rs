@@ -1,4 +1,4 @@
-//! Rescues that are stopped, and go on.
+//! Rescues that are interrupted and resumed.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,10 +10,10 @@ use rescue::{Rescue, RescueError, RescueSelection, RescueWatch};
 use crate::told::check_all;
 use crate::world::World;
 
-/// Stops everything, as a kill does, when so many bytes were copied.
-struct Killer(AtomicU64);
+/// Stops the process, as a kill does, after this number of bytes was copied.
+struct KillAfter(AtomicU64);
 
-impl RescueWatch for Killer {
+impl RescueWatch for KillAfter {
     fn expect(&self, _: u64) {}
 
     fn add(&self, bytes: u64) {
@@ -26,10 +26,10 @@ impl RescueWatch for Killer {
     fn begin(&self, _: &str) {}
 }
 
-/// Runs until so many bytes were copied; whether it came to its end.
+/// Runs until `bytes` were copied. Returns true if the rescue came to its end.
 fn run_for(world: &World, bytes: u64) -> bool {
     let root = world.open().expect("a state");
-    let killer = Killer(AtomicU64::new(bytes));
+    let killer = KillAfter(AtomicU64::new(bytes));
     let mut rescue = Rescue::begin(&root, &world.target(), &killer).expect("the target");
     rescue.note_every(Duration::ZERO);
     let run = || world.env.block_on(rescue.run(&RescueSelection::default())).expect("no error");
@@ -42,7 +42,7 @@ fn a_rescue_that_was_killed_goes_on_where_it_was() {
     let expected = whole.rescue();
     let world = World::copy("g10-snapshots-clones");
     let mut runs = 0;
-    // Each run copies a little more than the largest file, so that it gets somewhere.
+    // Each run copies a little more than the largest file, so that every run makes progress.
     while !run_for(&world, 2 << 20) {
         runs += 1;
         assert!(runs < 100, "it gets nowhere");
@@ -61,7 +61,7 @@ fn a_target_of_another_state_is_refused() {
     world.rescue();
     let other = World::copy("g10-snapshots-clones");
     let root = other.open().expect("a state");
-    let killer = Killer(AtomicU64::new(u64::MAX));
+    let killer = KillAfter(AtomicU64::new(u64::MAX));
     let refused = Rescue::begin(&root, &world.target(), &killer);
     assert!(matches!(refused, Err(RescueError::OtherState { .. })));
 }

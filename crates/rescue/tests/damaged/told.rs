@@ -1,4 +1,4 @@
-//! What a manifest tells of a pool, against what stands in a target.
+//! Compares the manifest of a pool with the files in a target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::world::{Line, World};
+use crate::world::{ReportLine, World};
 
-/// Files up to this size are digested whole in a manifest.
+/// The manifest has one digest of the whole contents for files up to this size.
 const WHOLE_BYTES_MAX: u64 = 1 << 30;
 
-/// Bytes above 127 that are no UTF-8 stand as `\udcXX` in a manifest, which is no text in JSON:
-/// they are read as characters for private use, which no name here has.
+/// Bytes above 127 that are not UTF-8 appear as `\udcXX` in a manifest, which is not valid text in
+/// JSON. They are read as private-use characters, which no name here contains.
 const PRIVATE: u32 = 0xf700;
 
 fn bytes(name: &str) -> Vec<u8> {
@@ -31,31 +31,31 @@ fn bytes(name: &str) -> Vec<u8> {
     bytes
 }
 
-/// One object of a manifest, and where it stands below a target.
-pub struct Told {
+/// One object of a manifest, and its path below a target.
+pub struct ManifestEntry {
     pub dataset: String,
     pub place: PathBuf,
     pub line: Value,
 }
 
-/// All objects that the manifest of a pool tells of.
-pub fn all(pool: &str) -> Vec<Told> {
+/// Returns all objects in the manifest of a pool.
+pub fn all(pool: &str) -> Vec<ManifestEntry> {
     let text = oracle::golden::text(pool, "manifest.jsonl");
     text.lines()
         .map(|line| told(serde_json::from_str(&line.replace("\\udc", "\\uf7")).expect("JSON")))
         .collect()
 }
 
-fn told(line: Value) -> Told {
+fn told(line: Value) -> ManifestEntry {
     let dataset = line["ds"].as_str().expect("a dataset").to_owned();
     let path = bytes(line.get("path").and_then(Value::as_str).unwrap_or_default());
     let (head, snapshot) = dataset.split_once('@').unwrap_or((&dataset, ""));
     let root = Path::new(head).join(format!("@{snapshot}"));
     let place = if path.is_empty() { root } else { root.join(OsStr::from_bytes(&path)) };
-    Told { dataset, place, line }
+    ManifestEntry { dataset, place, line }
 }
 
-impl Told {
+impl ManifestEntry {
     fn text(&self, key: &str) -> Option<&str> {
         self.line.get(key).and_then(Value::as_str)
     }
@@ -64,7 +64,7 @@ impl Told {
         self.text("type").expect("every object has a type")
     }
 
-    /// Everything in which what stands at a place is not as told.
+    /// Lists the differences between the object and the file at a path.
     pub fn differences(&self, at: &Path) -> Vec<String> {
         let Ok(found) = std::fs::symlink_metadata(at) else { return vec!["missing".into()] };
         let mut wrong = Vec::new();
@@ -156,14 +156,15 @@ fn xattrs(at: &Path) -> BTreeMap<String, String> {
     found
 }
 
-/// Fails unless everything stands in the target as told, but for what `leaves_out` says.
-pub fn check_all(world: &World, leaves_out: impl Fn(&Told) -> bool) {
+/// Fails unless the target has every object of the manifest, except those that `leaves_out`
+/// selects.
+pub fn check_all(world: &World, leaves_out: impl Fn(&ManifestEntry) -> bool) {
     let (told, report) = (all(&world.name), world.report());
     let mut wrong = Vec::new();
     for one in told.iter().filter(|one| !leaves_out(one)) {
         let mut differences = one.differences(&world.target().join(&one.place));
-        // Not every system keeps attributes as large, or as many.
-        let refused = |line: &Line| line.what == "system" && Path::new(&line.path) == one.place;
+        // Not every file system accepts attributes of that size or number.
+        let refused = |line: &ReportLine| line.what == "system" && Path::new(&line.path) == one.place;
         if differences.iter().any(|text| text.starts_with("xattrs")) && report.iter().any(refused) {
             differences.retain(|text| !text.starts_with("xattrs"));
         }
@@ -181,7 +182,7 @@ pub fn check_all(world: &World, leaves_out: impl Fn(&Told) -> bool) {
     let expected: BTreeSet<_> = told.iter().map(|one| one.place.clone()).collect();
     let mut extra = Vec::new();
     collect(&world.target(), Path::new(""), &mut extra);
-    // Directories of datasets stand above those of their files.
+    // The directories of datasets are parents of the directories of their files.
     extra.retain(|place| {
         let is_above = |one: &PathBuf| one.starts_with(place);
         !place.starts_with(".sawmill-rescue") && !expected.contains(place) && !expected.iter().any(is_above)
@@ -189,7 +190,7 @@ pub fn check_all(world: &World, leaves_out: impl Fn(&Told) -> bool) {
     assert!(extra.is_empty(), "{name}: too much: {extra:?}");
 }
 
-/// Everything below a directory.
+/// Returns all paths below a directory.
 pub fn all_in(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     collect(root, Path::new(""), &mut found);

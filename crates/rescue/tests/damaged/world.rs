@@ -1,4 +1,4 @@
-//! Copies of a pool's images, and rescues of them into directories.
+//! Copies of a pool's images, and rescues from them into directories.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rescue::{
 };
 use tempfile::TempDir;
 
-/// Images that may be damaged, and where files go.
+/// Copies of images that may be damaged, and the target of the rescue.
 pub struct World {
     pub name: String,
     pub env: Arc<RealEnv>,
@@ -20,16 +20,16 @@ pub struct World {
     dir: TempDir,
 }
 
-/// Shows nothing.
-pub struct Quiet;
+/// A progress watch that does nothing.
+pub struct NoProgress;
 
-impl ScanProgress for Quiet {
+impl ScanProgress for NoProgress {
     fn expect(&self, _: u64) {}
 
     fn add(&self, _: u64) {}
 }
 
-impl RescueWatch for Quiet {
+impl RescueWatch for NoProgress {
     fn expect(&self, _: u64) {}
 
     fn add(&self, _: u64) {}
@@ -39,7 +39,7 @@ impl RescueWatch for Quiet {
 
 /// One line of a report.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct ReportLine {
     pub dataset: String,
     pub path: String,
     pub object: u64,
@@ -48,7 +48,7 @@ pub struct Line {
 }
 
 impl World {
-    /// A copy of a golden pool.
+    /// Copies a golden pool.
     pub fn copy(name: &str) -> Self {
         let dir = TempDir::new().expect("a directory");
         let images = golden::copy(name, dir.path());
@@ -71,7 +71,7 @@ impl World {
 
     pub fn open(&self) -> Result<PoolRoot, RescueError> {
         let shared: Arc<dyn Env> = self.env.clone();
-        self.env.block_on(self.search.open(&shared, &Quiet))
+        self.env.block_on(self.search.open(&shared, &NoProgress))
     }
 
     /// Rescues everything into the target.
@@ -81,32 +81,32 @@ impl World {
     }
 
     pub fn rescue_from(&self, root: &PoolRoot) -> RescueSummary {
-        let watch = Quiet;
+        let watch = NoProgress;
         let mut rescue = Rescue::begin(root, &self.target(), &watch).expect("a new target");
         let done = self.env.block_on(rescue.run(&RescueSelection::default()));
         done.unwrap_or_else(|error| panic!("{}: {error:?}", self.name))
     }
 
-    pub fn report(&self) -> Vec<Line> {
+    pub fn report(&self) -> Vec<ReportLine> {
         report_in(&self.target())
     }
 
-    /// The bytes of every device.
+    /// Returns the bytes of every device.
     pub fn devices(&self) -> Vec<Vec<u8>> {
         self.search.devices.iter().map(|path| std::fs::read(path).expect("an image")).collect()
     }
 }
 
-pub fn report_in(target: &Path) -> Vec<Line> {
+pub fn report_in(target: &Path) -> Vec<ReportLine> {
     let text = std::fs::read_to_string(target.join(REPORT_PATH)).expect("a report");
     text.lines().map(|line| parse(&serde_json::from_str(line).expect("a line of JSON"))).collect()
 }
 
-fn parse(line: &serde_json::Value) -> Line {
+fn parse(line: &serde_json::Value) -> ReportLine {
     let text = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
     let ranges = line["lost"].as_array().into_iter().flatten();
     let number = |value: &serde_json::Value| value.as_u64().expect("a number");
-    Line {
+    ReportLine {
         dataset: text("dataset"),
         path: text("path"),
         object: number(&line["object"]),

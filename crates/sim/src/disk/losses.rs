@@ -1,19 +1,20 @@
-//! Disks that lose their cache while the world goes on.
+//! Disks that lose their cache while the system keeps running.
 //!
 //! ```text
-//!   cached writes ──loss──┬─ forgotten at once: reads find what was there before
-//!                         └─ left: reads find them, and no later flush makes them stable
+//!   cached writes ──loss──┬─ forgotten at once: reads find the earlier contents
+//!                         └─ left: reads find them, but no later flush makes them stable
 //! ```
-//! A disk reports each loss, and may do so late. Two kinds can be ordered:
+//! A disk reports each loss, but may report it late. Two kinds of loss can be ordered:
 //!
-//! | order | what fails |
+//! | order | requests that fail |
 //! |---|---|
-//! | [`SimDisk::lose_cache_at`] | that flush or stable write, and each flush that is under way during the loss |
-//! | [`SimDisk::reset_at`] | every request under way, and the next flush or stable write that begins |
+//! | [`SimDisk::lose_cache_at`] | the chosen request, and each flush under way during the loss |
+//! | [`SimDisk::reset_at`] | all requests under way, and the next flush or stable write |
 //!
-//! The loss of the first kind strikes when that request begins or when it ends, by lot: between the two the disk
-//! carries out other requests, and a flush among them has nothing left to make stable.
-//! The disk's own seed decides which writes are forgotten, so that the world's seed replays all of it.
+//! With the first kind, the seed decides whether the cache is lost when the request begins or when
+//! it ends. In between, the disk carries out other requests, and a flush among them finds nothing
+//! to make stable. The disk's own seed decides which writes are forgotten, so the seed of the world
+//! replays everything.
 //! (test: `one_seed_gives_one_history_of_losses`)
 
 use env::{DeviceError, FaultOp};
@@ -22,41 +23,42 @@ use units::LeafOffset;
 use super::{Drive, Inner, SimDisk};
 use crate::history::Event;
 
-/// The losses that are on order, and those that were.
+/// The ordered losses and the counts of past losses.
 #[derive(Default)]
-pub(super) struct Losses {
+pub(super) struct CacheLosses {
     requests: u64,
     syncs: u64,
-    /// The count of flushes and stable writes at which the cache is lost.
+    /// The number of the flush or stable write at which the cache is lost.
     loses_at: Option<u64>,
-    /// The count of requests at which the disk is reset.
+    /// The number of the request at which the disk is reset.
     resets_at: Option<u64>,
-    /// The next flush or stable write reports a reset.
+    /// True if the next flush or stable write must report a reset.
     owes_report: bool,
-    /// Losses so far, those by resets included.
+    /// The number of losses so far, including resets.
     count: u64,
     resets: u64,
     forgotten: u64,
 }
 
-/// What is to become of a request that was begun.
+/// How the losses affect a request.
 #[derive(Clone, Copy)]
 pub(super) struct Doom {
-    /// It is a flush or stable write that was ordered to fail.
+    /// True if the request must fail: it is the chosen flush or stable write, or it reports a
+    /// reset.
     pub(super) fails: bool,
     loses_at_end: bool,
     losses_before: u64,
     resets_before: u64,
 }
 
-impl Losses {
-    /// Counts a request. True if the disk is reset at this one.
+impl CacheLosses {
+    /// Counts a request. Returns true if the disk is reset at this request.
     pub(super) fn next_request(&mut self) -> bool {
         self.requests += 1;
         self.resets_at.take_if(|at| *at == self.requests).is_some()
     }
 
-    /// Counts a flush or stable write. True if it loses the cache.
+    /// Counts a flush or stable write. Returns true if the cache is lost at this request.
     fn next_sync(&mut self) -> bool {
         self.syncs += 1;
         self.loses_at.take_if(|at| *at == self.syncs).is_some()
@@ -64,36 +66,37 @@ impl Losses {
 }
 
 impl SimDisk {
-    /// The `nth` flush or stable write from now on (1 is the next) fails and takes with it writes that were done and
-    /// are not stable: all of them or some, by lot. Reads find at once what was there before.
+    /// Makes the `nth` flush or stable write from now on fail (1 is the next). It takes with it
+    /// some or all of the writes that are done but not stable; the seed decides which. Reads find
+    /// the earlier contents at once.
     pub fn lose_cache_at(&self, nth: u64) {
         assert!(nth > 0, "flushes and stable writes are counted from 1");
         let losses = &mut self.0.inner.lock().losses;
         losses.loses_at = Some(losses.syncs + nth);
     }
 
-    /// Resets the disk at its `nth` request from now on (1 is the next), of whatever kind. Writes that were done and are not
-    /// stable are lost as by [`Self::lose_cache_at`]. Every request under way fails, and so does the next flush or stable
-    /// write that begins.
+    /// Resets the disk at its `nth` request of any kind from now on (1 is the next). Writes that
+    /// are done but not stable are lost as by [`Self::lose_cache_at`]. Every request under way
+    /// fails, and so does the next flush or stable write that begins.
     pub fn reset_at(&self, nth: u64) {
         assert!(nth > 0, "requests are counted from 1");
         let losses = &mut self.0.inner.lock().losses;
         losses.resets_at = Some(losses.requests + nth);
     }
 
-    /// No loss is on order any more. A reset that was not reported still is to be.
+    /// Cancels the ordered losses. A reset that was not reported yet is still reported.
     pub fn keep_cache(&self) {
         let losses = &mut self.0.inner.lock().losses;
         (losses.loses_at, losses.resets_at) = (None, None);
     }
 
-    /// How often the cache was lost so far.
+    /// Returns how often the cache was lost so far.
     #[must_use]
     pub fn losses(&self) -> u64 {
         self.0.inner.lock().losses.count
     }
 
-    /// How many writes that were done were forgotten in those losses.
+    /// Returns how many completed writes were forgotten in these losses.
     #[must_use]
     pub fn forgotten_writes(&self) -> u64 {
         self.0.inner.lock().losses.forgotten
@@ -101,7 +104,7 @@ impl SimDisk {
 }
 
 impl Drive {
-    /// Notes the beginning of a request, before the mechanics have it.
+    /// Registers the beginning of a request, before the disk processes it.
     pub(super) fn doom(&self, is_sync: bool) -> Doom {
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -116,7 +119,7 @@ impl Drive {
         Doom { fails, loses_at_end, losses_before, resets_before }
     }
 
-    /// The error that a request ends with because of what became of the cache since it was begun.
+    /// Returns the error of a request that ends, according to the losses since it began.
     pub(super) fn meet(&self, doom: Doom, op: FaultOp) -> Result<(), DeviceError> {
         let mut inner = self.inner.lock();
         if doom.loses_at_end {

@@ -8,8 +8,8 @@ use units::LeafOffset;
 use super::{SECTOR, open, put, sectors, world};
 use crate::{DiskModel, DiskSpec, Sim};
 
-/// What reads find in the first sectors: one that was stable before, two that were in the cache, and one of the stable
-/// write that fails.
+/// Returns the contents of the first sectors: one that was stable before, two that were in the
+/// cache, and one of the stable write that fails.
 async fn found(disk: &dyn Device) -> Vec<u8> {
     sectors(&disk.read(LeafOffset::new(0), 4 * SECTOR).await.expect("read"))
 }
@@ -88,7 +88,7 @@ fn a_flush_under_way_when_the_cache_is_lost_fails() {
             let (failed, flushed) = join!(put(&*disk, 3, 1, 3, Stable), flush);
             failed.expect_err("ordered");
             let is_there = sectors(&disk.read(LeafOffset::new(0), SECTOR).await.expect("read")) == [1];
-            // The flush had ended before the loss, or ended after it.
+            // Either the flush ended before the loss, or it fails.
             assert!(flushed.is_err() || is_there);
             (early, late) = (early + u64::from(flushed.is_ok()), late + u64::from(flushed.is_err()));
         });

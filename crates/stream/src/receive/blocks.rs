@@ -11,7 +11,7 @@ use units::BlockId;
 
 use super::{At, ReceiveError, Receiver};
 
-/// The number by which OpenZFS calls a spill block among the blocks of its object.
+/// The number that OpenZFS gives to a spill block among the blocks of its object.
 const SPILL_BLOCK: u64 = u64::MAX - 1;
 
 impl Receiver {
@@ -106,8 +106,8 @@ impl Receiver {
     }
 }
 
-/// Whether a block that lies in its pointer is the spill block of its object: OpenZFS sends it (`-e`) as the block of that
-/// number, at an offset that no file reaches.
+/// True if an embedded block is the spill block of its object. OpenZFS sends such a block (`-e`)
+/// with that block number, at an offset that no file reaches.
 fn is_spill(write: &DrrWriteEmbedded) -> bool {
     let bytes = write.length.get();
     bytes == u64::from(write.logical_bytes.get()) && write.offset.get() == SPILL_BLOCK.wrapping_mul(bytes)

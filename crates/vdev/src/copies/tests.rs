@@ -26,7 +26,7 @@ fn every_combination_of_facts_has_the_verdict_of_the_table() {
     for facts in every_fact() {
         let given = verdict(facts);
         let CopyFacts { descent, is_noted_missing: noted, is_in_use, is_behind, has_better_copy } = facts;
-        // By what the verdict means, not in the order of the code.
+        // The expectation follows the meaning of the verdict, not the order of the code.
         let has_own_states = match descent {
             D::Parted => true,
             D::Later => is_in_use || is_behind,
@@ -52,7 +52,7 @@ fn uberblock(txg: u64, history: u64) -> UberblockPhys {
     UberblockPhys { txg: txg.into(), timestamp: (1000 + txg).into(), rootbp, ..Default::default() }
 }
 
-/// A device that took part in these txgs, each in a history.
+/// A device that took part in these states, given as (txg, history).
 fn device(states: &[(u64, u64)]) -> Past {
     let found = states.iter().map(|&(txg, history)| FoundUberblock {
         label: 0,
@@ -119,7 +119,7 @@ fn of_several_copies_the_newest_counts_then_the_one_at_its_own_path_then_the_fir
         .collect();
     for (place, first) in all.iter().enumerate() {
         for (other, second) in all.iter().enumerate() {
-            // In `all` a copy that counts for more stands behind.
+            // In `all`, a better copy follows.
             let expected = usize::from(other > place);
             assert_eq!(choose_copy(&[*first, *second]), Some(expected), "{first:?} {second:?}");
         }

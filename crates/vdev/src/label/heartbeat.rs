@@ -32,9 +32,10 @@ impl VdevTree {
         tops.iter().flat_map(|top| labelled_leaves(top, PoolState::Active)).collect()
     }
 
-    /// Writes a heartbeat into one label of a leaf, with the bytes of `uberblock`, which no later txg's has replaced.
-    /// It is that label, or the next one that the leaf could write lately: a heartbeat is a stable write, and one that fails
-    /// casts doubt on all that the leaf has in its cache.
+    /// Writes a heartbeat into one label of a leaf, with the bytes of `uberblock`, which no later
+    /// txg has replaced. If the last write to `label` failed, the heartbeat goes to the next label
+    /// whose last write did not fail. A heartbeat is a stable write, and after a failed stable
+    /// write nothing in the leaf's cache can be trusted.
     ///
     /// # Errors
     /// Those of the device; its health stays as it is.
@@ -49,11 +50,12 @@ impl VdevTree {
         leaf.write(at, vec![slice], Durability::Stable).await
     }
 
-    /// Writes a heartbeat into the labels of every leaf of the data vdevs, so that whoever has the pool open, or is
-    /// about to, sees it, though this host and that one may not reach the same leaves.
+    /// Writes a heartbeat into the labels of every leaf of the data vdevs. A host that has the pool
+    /// open, or is about to open it, then sees the heartbeat even if the two hosts do not reach the
+    /// same leaves.
     ///
     /// # Errors
-    /// When too few leaves took it for that.
+    /// When too few leaves accepted the write.
     pub async fn beat_everywhere(&self, uberblock: &UberblockPhys) -> Result<(), VdevError> {
         let tops = self.tops_with_devices().into_iter().filter(|top| !top.is_log());
         for top in tops {
@@ -104,7 +106,7 @@ fn part(
     uberblock_part(leaf, ashift, label % LABELS, heartbeat_slot(ashift)?, uberblock)
 }
 
-/// The slot of the ring that heartbeats have.
+/// The slot of the uberblock ring that is reserved for heartbeats.
 fn heartbeat_slot(ashift: Ashift) -> Option<u64> {
     uberblock_slots(ashift).checked_sub(MMP_SLOTS)
 }

@@ -148,7 +148,7 @@ impl LeafLabels {
         self.config(None)?.get_u64(key::GUID).map(Guid::new)
     }
 
-    /// Where the newest label says that this leaf is.
+    /// Returns the path of the leaf according to its newest label.
     #[must_use]
     pub fn own_path(&self) -> Option<&Path> {
         let config = self.config(None)?;

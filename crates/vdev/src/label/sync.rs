@@ -48,7 +48,8 @@ impl VdevTree {
     /// nowhere. The txg has not happened then, or only perhaps after [`VdevError::UberblockLost`]
     /// and errors in the odd labels.
     pub async fn sync_labels(&self, sync: &LabelSync<'_>) -> Result<(), VdevError> {
-        // Before any device has it: a device that comes back with it is this pool's.
+        // Before any device has the uberblock, so that a device that returns with it is recognised
+        // as part of this pool.
         self.add_to_past(sync.uberblock);
         self.flush_written(sync).await?;
         // Who failed just now has labels older than its siblings' from this very txg on.
@@ -105,7 +106,7 @@ impl VdevTree {
             let mut parts = Vec::new();
             for label in half.labels() {
                 let part = config_part(leaf, label, &config)?;
-                parts.extend(part.map(|(at, slice)| Part { label, at, slice }));
+                parts.extend(part.map(|(at, slice)| LabelPart { label, at, slice }));
             }
             jobs.push(write_parts(leaf, parts));
         }
@@ -137,23 +138,23 @@ async fn write_uberblocks(sync: &LabelSync<'_>, tops: &[Arc<Top>]) -> Result<(),
     if is_stable { Ok(()) } else { Err(VdevError::UberblockLost { txg: sync.uberblock.txg() }) }
 }
 
-fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<Part> {
+fn uberblock_parts(sync: &LabelSync<'_>, top: &Top, leaf: &Leaf) -> Vec<LabelPart> {
     let ashift: Ashift = top.ashift();
     let slot = UberblockPhys::slot_of(sync.uberblock.txg(), ashift, sync.multihost);
     let slot = slot.expect("a vdev's ashift is in range");
     parts_in_all_labels(leaf, ashift, slot, sync.uberblock)
 }
 
-/// An uberblock as it lies in a slot of each label of a leaf.
+/// The writes that put an uberblock into its slot of each label of a leaf.
 pub(super) fn parts_in_all_labels(
     leaf: &Leaf,
     ashift: Ashift,
     slot: u64,
     uberblock: &UberblockPhys,
-) -> Vec<Part> {
+) -> Vec<LabelPart> {
     let part = |label| {
         let (at, slice) = uberblock_part(leaf, ashift, label, slot, uberblock)?;
-        Some(Part { label, at, slice })
+        Some(LabelPart { label, at, slice })
     };
     (0..LABELS).filter_map(part).collect()
 }
@@ -184,17 +185,18 @@ pub(super) fn labelled_leaves(top: &Top, state: PoolState) -> Vec<Arc<Leaf>> {
     leaves.cloned().collect()
 }
 
-/// A part of a label, and where it goes.
-pub(super) struct Part {
+/// A part of a label and its offset on the device.
+pub(super) struct LabelPart {
     label: usize,
     at: LeafOffset,
     slice: BufSlice,
 }
 
-/// Writes the same part of several labels of one leaf at once, then flushes the leaf. One that was written is enough:
-/// whoever reads a leaf takes the best of its labels. A label whose write fails stays as it was, or does not verify.
-pub(super) async fn write_parts(leaf: &Leaf, parts: Vec<Part>) -> Result<(), VdevError> {
-    let writes = parts.into_iter().map(|Part { label, at, slice }| async move {
+/// Writes the same part of several labels of one leaf at once, then flushes the leaf. One
+/// successful write is enough, because a reader uses the best label of the leaf. A label whose
+/// write fails keeps its old content or does not verify.
+pub(super) async fn write_parts(leaf: &Leaf, parts: Vec<LabelPart>) -> Result<(), VdevError> {
+    let writes = parts.into_iter().map(|LabelPart { label, at, slice }| async move {
         let result = leaf.write(at, vec![slice], Durability::Cached).await;
         leaf.note_label(label, result.is_ok());
         result
@@ -203,7 +205,7 @@ pub(super) async fn write_parts(leaf: &Leaf, parts: Vec<Part>) -> Result<(), Vde
     let is_any_written = results.iter().any(Result::is_ok);
     match results.into_iter().find_map(Result::err) {
         Some(error) if !is_any_written => return Err(error),
-        Some(error) => tracing::warn!(guid = leaf.guid().get(), %error, "one label of several not written"),
+        Some(error) => tracing::warn!(guid = leaf.guid().get(), %error, "a label was not written"),
         None if !is_any_written => {
             let (vdev, guid, path) = (leaf.vdev(), leaf.guid(), leaf.path());
             return Err(VdevError::LeafUnavailable { vdev, guid, path, state: leaf.state().0 });

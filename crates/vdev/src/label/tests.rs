@@ -197,7 +197,8 @@ fn every_crash_leaves_an_uberblock_and_a_label_that_fits() {
     assert!(images > 100, "{images} images");
 }
 
-/// Labels of `a`, `b` and `c` that cannot be written, one in each half left.
+/// Sets of labels of `a`, `b` and `c` that cannot be written. Each half of each leaf keeps one good
+/// label.
 const BAD: [&[(&str, usize)]; 6] = [
     &[("a", 0)],
     &[("a", 3)],
@@ -215,13 +216,14 @@ fn every_crash_with_labels_that_cannot_be_written_leaves_an_uberblock_and_a_labe
     }
 }
 
-/// Lets writes to a label fail.
+/// Makes writes to a label fail.
 fn spoil_label(world: &World, path: &str, label: usize) {
     let start = ondisk::label::label_offset(SIZE, label).expect("a label").get();
     world.faults(path).fail_within(FaultOp::Write, start..start + LABEL_BYTES);
 }
 
-/// Txgs with and without changes of configuration, the power cut at every moment. The number of images.
+/// Syncs txgs with and without changes of the configuration, and cuts the power at every moment.
+/// Returns the number of crash images.
 fn crash_everywhere(bad: &[(&str, usize)]) -> usize {
     let world = World::with(&["a", "b", "c"], SIZE);
     let tree = made(&world);
@@ -252,7 +254,7 @@ fn crash_everywhere(bad: &[(&str, usize)]) -> usize {
     images
 }
 
-/// Every set of labels that cannot be written, on a vdev of one leaf.
+/// Tries every set of labels that cannot be written, on a vdev of one leaf.
 #[test]
 fn one_label_of_each_half_is_enough_and_none_is_not() {
     for bad in 0..1_usize << LABELS {

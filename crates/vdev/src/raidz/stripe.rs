@@ -11,10 +11,11 @@
 //! column. One is believed at a time, the best first; the others come into play where they differ.
 //! A block of several stripes ([`Layout`]) is doubted child by child: whoever is left out of one is left out of all.
 //!
-//! The number of attempts has OpenZFS's bound and no other: every set of up to `parity` children is left out once
-//! ([`attempts_max`]), and each set of copies begins anew. A wide raidz3 has 120,000 sets, which take a minute of CPU
-//! time. So the search goes in slices, and lets the other tasks of its thread go first after each; whoever no
-//! longer waits for the block ends it.
+//! The number of attempts is bounded as in OpenZFS, and in no other way: every set of up to
+//! `parity` children is left out once ([`attempts_max`]), and the search starts again for each set
+//! of copies. A wide raidz3 has 120,000 sets, which need a minute of CPU time. So the search runs
+//! in slices and yields to the other tasks of its thread after each slice. It ends early when
+//! nobody waits for the block any more.
 //! (tests: `a_lost_block_of_a_wide_raidz_takes_as_many_attempts_as_there_are_sets`,
 //! `a_long_search_lets_others_go_first`)
 //!
@@ -59,7 +60,7 @@ impl Held {
 /// enough for a block that is lost for good.
 const CHOICES_MAX: usize = 64;
 
-/// Bytes of blocks that are put together in one slice of a search: about a millisecond's work.
+/// The size of the attempts in one slice of a search, in bytes: about a millisecond of work.
 const SLICE_BYTES: usize = 256 << 10;
 
 /// The columns of a block and what was found in them.
@@ -130,7 +131,7 @@ impl<'a> Stripes<'a> {
     ) -> Option<IoBuf> {
         let alternatives = self.alternatives();
         let mut at = vec![0; alternatives.len()];
-        let mut pace = Pace::default();
+        let mut pace = SearchPace::default();
         for _ in 0..CHOICES_MAX {
             if let Some(block) = self.search_chosen(first, &is_right, &mut pace).await {
                 return Some(block);
@@ -204,7 +205,7 @@ impl<'a> Stripes<'a> {
         &self,
         first: &[usize],
         is_right: &impl Fn(&[u8]) -> bool,
-        pace: &mut Pace,
+        pace: &mut SearchPace,
     ) -> Option<IoBuf> {
         let there: BTreeSet<usize> = self.there().map(|(_, column)| column.child).collect();
         let there: Vec<usize> = there.into_iter().collect();
@@ -231,8 +232,9 @@ impl<'a> Stripes<'a> {
         self.layout.columns.iter().enumerate().filter(|(index, _)| self.bytes(*index).is_some())
     }
 
-    /// What makes one attempt differ from another: the data columns left out, and the parity used. `None` when
-    /// there is too little. Of a block of several stripes it is the children left out.
+    /// Returns the key that distinguishes one attempt from another: the data columns left out and
+    /// the parity used. For a block of several stripes, the key is the children left out. `None`
+    /// when too few columns are left.
     fn essential(&self, doubted: &[usize]) -> Option<Vec<u16>> {
         let short = |at: usize| u16::try_from(at).unwrap_or(u16::MAX);
         let mut essential = Vec::new();
@@ -301,13 +303,13 @@ fn with_pad(bytes: BufSlice, pad: usize) -> BufSlice {
     BufSlice::from(whole)
 }
 
-/// How much of a search was done since others of the thread could go first.
+/// The work of a search since it last yielded to the other tasks of its thread.
 #[derive(Default)]
-struct Pace {
+struct SearchPace {
     bytes: usize,
 }
 
-impl Pace {
+impl SearchPace {
     async fn worked(&mut self, bytes: usize) {
         self.bytes += bytes;
         if self.bytes >= SLICE_BYTES {
@@ -317,10 +319,10 @@ impl Pace {
     }
 }
 
-/// Every set of so many of some children, one after another.
+/// Iterates over every subset of a given size of some children.
 struct Sets<'a> {
     from: &'a [usize],
-    /// The next one, as ascending places in `from`; none when there are no more.
+    /// The next subset, as ascending positions in `from`. `None` at the end.
     next: Option<Vec<usize>>,
 }
 
@@ -337,7 +339,7 @@ impl Iterator for Sets<'_> {
         let mut places = self.next.take()?;
         let set = places.iter().map(|at| self.from[*at]).collect();
         let (size, count) = (places.len(), self.from.len());
-        // The last place that can go on; those behind it follow it closely.
+        // Advances the last position that can advance. The positions after it follow directly.
         if let Some(turn) = (0..size).rev().find(|turn| places[*turn] < count - size + turn) {
             places[turn] += 1;
             for behind in turn + 1..size {
@@ -349,7 +351,7 @@ impl Iterator for Sets<'_> {
     }
 }
 
-/// How many attempts one set of copies of a block takes that is lost for good, at most.
+/// The largest number of attempts that one set of copies of a lost block needs.
 #[cfg(test)]
 fn attempts_max(children: usize, parity: usize) -> u64 {
     let sets = |size: usize| (0..size).fold(1, |sets, at| sets * (children - at) as u64 / (at as u64 + 1));
@@ -367,7 +369,7 @@ mod tests {
     use super::*;
     use crate::raidz::map::layout;
 
-    /// A block of one sector on each data child, all of it read.
+    /// A block with one sector on each data child, all of them read.
     fn read(children: usize, parity: u8) -> (Layout, Vec<Vec<Held>>) {
         let spread = Spread::raidz(children, parity).expect("possible");
         let bytes = (children - usize::from(parity)) as u64 * 512;
@@ -376,7 +378,7 @@ mod tests {
         (layout, held)
     }
 
-    /// Counts attempts, none of which is right.
+    /// Counts the attempts and rejects each of them.
     fn wrong(attempts: &AtomicU64) -> impl Fn(&[u8]) -> bool {
         |_| {
             attempts.fetch_add(1, Relaxed);
@@ -392,7 +394,7 @@ mod tests {
             assert!(block_on(Stripes::new(&layout, held).search(&[], wrong(&attempts))).is_none());
             let (attempts, parity) = (attempts.into_inner(), usize::from(parity));
             assert!(attempts <= attempts_max(children, parity), "{attempts} of {children} children");
-            // All sets of data children are among them.
+            // The attempts include all sets of data children.
             assert!(attempts >= attempts_max(children - parity, parity), "{attempts} of {children} children");
         }
         assert_eq!(attempts_max(90, 3), 1 + 90 + 4005 + 117_480, "what OpenZFS tries, and not more");
@@ -413,7 +415,7 @@ mod tests {
         });
         assert_eq!(turns, attempts.load(Relaxed) / per_slice);
         assert!(turns > 10, "{turns} slices");
-        // Who does not wait any more ends it.
+        // The search ends when its future is dropped.
         attempts.store(0, Relaxed);
         assert!(stripes.search(&[], wrong(&attempts)).now_or_never().is_none());
         assert_eq!(attempts.load(Relaxed), per_slice);

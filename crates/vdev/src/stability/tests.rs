@@ -6,7 +6,7 @@ use futures::poll;
 
 use super::*;
 
-/// A request that ends when the test says how.
+/// A request that ends when the test sends its answer.
 fn request() -> (Sender<Answer>, BoxFuture<'static, Answer>) {
     let (sender, receiver) = oneshot::channel();
     (sender, Box::pin(async move { receiver.await.expect("the test answers it") }))

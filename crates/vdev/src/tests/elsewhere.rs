@@ -1,4 +1,4 @@
-//! Devices that were written without the pool, and copies of devices.
+//! Devices that were written without the rest of the pool, and copies of devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::*;
 
 const SIZE: u64 = 64 << 20;
 
-/// Makes a txg stable whose root tells in which history it was.
+/// Syncs a txg whose root identifies the history.
 fn sync(tree: &VdevTree, txg: u64, history: u64) {
     let rootbp = Blkptr::HOLE.with_checksum([txg, history, 0, 0]);
     let uberblock = ondisk::UberblockPhys { rootbp, ..uberblock(tree, txg) };
@@ -44,7 +44,7 @@ fn import(world: &Arc<World>, paths: &[&str]) -> (Candidate, VdevTree) {
     (candidate, tree)
 }
 
-/// A device with the same bytes in its labels.
+/// A second device with the same bytes in its labels.
 fn copy_of(ram: &RamDevice) -> RamDevice {
     const LABELS_LEN: u64 = 512 << 10;
     let copy = RamDevice::new(SIZE);
@@ -60,12 +60,12 @@ fn writes_to(world: &World, path: &str) -> usize {
     world.record().iter().filter(|event| is_it(event)).count()
 }
 
-/// A mirror of a and b that went on without b from txg 6 on; b was imported without a, and has had `txgs` since. Gives the
-/// pool, whose last txg is 6.
+/// A mirror of a and b that continued without b from txg 6 on. b was imported without a, and synced
+/// `txgs` since then. Returns the pool, whose last txg is 6.
 fn parted(world: &Arc<World>, txgs: std::ops::RangeInclusive<u64>) -> VdevTree {
     let tree = made(world);
     sync(&tree, 5, 1);
-    // Not by command: no configuration says so.
+    // Not by a command, so the configuration does not record it.
     tree.leaves()[1].take_out_of_use(VdevState::Unavail, VdevAux::OpenFailed);
     let (a, c) = (world.take("a"), world.take("c"));
     let (_, elsewhere) = import(world, &["b"]);
@@ -83,7 +83,7 @@ fn parted(world: &Arc<World>, txgs: std::ops::RangeInclusive<u64>) -> VdevTree {
 
 #[test]
 fn a_leaf_that_was_written_elsewhere_is_refused_when_it_comes_back() {
-    // In the same txg; in later ones; so long that nothing of the time before is left in its rings.
+    // The same txg; later txgs; so many that the rings of b hold no txg of the shared history.
     for txgs in [6..=6, 6..=9, 6..=300] {
         let world = World::with(&["a", "b", "c"], SIZE);
         let tree = parted(&world, txgs.clone());
@@ -109,7 +109,7 @@ fn a_leaf_that_was_written_elsewhere_long_ago_is_known_by_the_notes_of_what_it_m
     let refused = block_on(tree.reopen(b.guid(), None, || Txg::new(702)));
     assert!(matches!(refused, Err(VdevError::WrittenElsewhere { .. })), "{refused:?}");
 
-    // An import finds no txg that both halves have.
+    // No txg after the parting is on both halves.
     let (candidate, found) = import(&world, &["a", "b", "c"]);
     assert_eq!(candidate.foreign().count(), 0);
     let leaf = found.leaf(b.guid()).expect("a leaf");
@@ -133,7 +133,7 @@ fn a_leaf_that_was_only_away_is_taken_back_however_long_that_was() {
         }
         block_on(tree.reopen(b.guid(), None, || Txg::new(last + 2))).expect("it is the pool's");
         assert!(b.is_usable() && b.is_stale(), "txg {last}");
-        // It fails while it is brought up to date, is away for long, and is back.
+        // The leaf fails during its resilver, is away for many txgs, and returns.
         sync(&tree, last + 1, 1);
         tree.offline(b.guid()).expect("a can do alone");
         for txg in last + 2..=last + 700 {
@@ -158,7 +158,7 @@ fn of_two_histories_none_is_chosen() {
             candidate.others.iter().map(|other| (other.txg.get(), other.kept_txg.get())).collect();
         assert_eq!(others, [(6, 9)]);
     }
-    // With what this host knows its own history counts.
+    // Where this host knows that b lacks data, the history of the other leaf counts.
     let behind = BTreeSet::from([b]);
     let candidate = candidates_without(&found(&world, &["a", "b", "c"]), &behind).remove(0);
     assert_eq!(candidate.uberblock.map(|uberblock| uberblock.txg()), Some(Txg::new(6)));
@@ -222,7 +222,7 @@ fn the_newest_copy_of_a_leaf_counts_whatever_its_name() {
         assert_eq!(tree.uberblock_at_open().map(|uberblock| uberblock.txg()), Some(Txg::new(5)));
         tree.close();
     }
-    // A copy that went its own way is no older copy.
+    // A copy with a history of its own is not an older copy.
     for path in ["a", "b", "c", "0", "b9"] {
         world.take(path);
     }

@@ -1,4 +1,4 @@
-//! Trees that are opened for a rescue, whatever labels say.
+//! Trees that are opened for a rescue, whatever their labels contain.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

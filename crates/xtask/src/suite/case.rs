@@ -50,6 +50,19 @@ pub enum Verdict {
     Failed(String),
 }
 
+impl Outcome {
+    /// That of a case that could not be run.
+    pub fn without_a_run(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            took: Duration::ZERO,
+            busy: Duration::ZERO,
+            leftovers: Leftovers::default(),
+            printed: String::new(),
+        }
+    }
+}
+
 impl Case {
     pub fn new(name: String, command: Command) -> Self {
         Self { limit: limits::of(&name), name, command, is_of_program: false }
@@ -68,12 +81,8 @@ impl Case {
     /// Runs it with `dir`, which is not there yet, for its temporary files. Nothing runs or is mounted there afterwards,
     /// and of files only those of a case that failed are left.
     pub fn run(&self, dir: &Path) -> Outcome {
-        self.try_run(dir).unwrap_or_else(|error| Outcome {
-            verdict: Verdict::Failed(format!("cannot be run: {error}")),
-            took: Duration::ZERO,
-            busy: Duration::ZERO,
-            leftovers: Leftovers::default(),
-            printed: String::new(),
+        self.try_run(dir).unwrap_or_else(|error| {
+            Outcome::without_a_run(Verdict::Failed(format!("cannot be run: {error}")))
         })
     }
 
@@ -166,7 +175,8 @@ fn has_ended_within(child: &Child, limit: Duration) -> io::Result<bool> {
 
 /// Of a child that was not waited for.
 fn busy_time(child: &Child) -> Duration {
-    /// Its own and of those that it has waited for, each in user and in system.
+    /// The times of the process and of the children that it has waited for, each in user and system
+    /// mode.
     const TIMES: std::ops::RangeInclusive<usize> = 14..=17;
     let stat = Stat::of(child.id());
     let ticks: u64 = TIMES.filter_map(|field| stat.number(field)).sum();

@@ -13,6 +13,7 @@ const LONG: &[&str] = &[
     "pool/crash sweeps::a_power_cut_while_free_space_is_initialized_damages_nothing",
     "cli/daemon pools_with_few_features_are_whole_and_can_be_upgraded",
     "pool/crash sweeps::a_power_cut_while_free_space_is_trimmed_damages_nothing",
+    "cli/programs soak::a_soak_loses_nothing_and_the_daemon_does_not_grow",
     "pool/crash foreground::commits_hardly_wait_for_work_in_the_background",
     "pool/workloads sizes::every_sector_size_has_its_ring_of_uberblocks",
     "pool/workloads sizes::a_pool_grows_with_its_devices",

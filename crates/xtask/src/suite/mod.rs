@@ -37,7 +37,9 @@ use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::Instant;
 
-use case::{Case, Outcome};
+use case::Case;
+pub use case::{Outcome, Verdict};
+pub use programs::{Program, built};
 use report::Report;
 
 /// How many run at a time, if not as many as there are cores.
@@ -96,12 +98,16 @@ fn run_all(cases: Vec<Case>, jobs: usize, place: &Path) -> bool {
 }
 
 /// Where the directories of all cases are. Its path is short: sockets lie below it.
-struct Place(PathBuf);
+pub struct Place(PathBuf);
 
 impl Place {
-    fn new() -> std::io::Result<Self> {
+    pub fn new() -> std::io::Result<Self> {
         let place = std::env::temp_dir().join(format!("smt{}", std::process::id()));
         std::fs::create_dir(&place).map(|()| Self(place))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 }
 

@@ -12,7 +12,7 @@ use super::case::Case;
 const DOCS: &str = "examples in documentation";
 
 /// A test program, as cargo tells of it.
-struct Program {
+pub struct Program {
     /// Its package without the prefix that they all have, and its own name if it is not the package's library.
     name: String,
     path: PathBuf,
@@ -23,7 +23,10 @@ struct Program {
 /// Builds every test program, and gives all of their tests.
 pub fn cases() -> Result<Vec<Case>, String> {
     let mut cases = vec![docs()];
-    for program in built()? {
+    let mut cargo = Command::new(env!("CARGO"));
+    // Not the examples: nothing runs them, and clippy looks at them.
+    cargo.args(["test", "--workspace", "--locked", "--tests", "--no-run"]);
+    for program in built(&mut cargo)? {
         cases.extend(program.cases()?);
     }
     Ok(cases)
@@ -35,10 +38,8 @@ fn docs() -> Case {
     Case::new(DOCS.to_owned(), command)
 }
 
-fn built() -> Result<Vec<Program>, String> {
-    let mut cargo = Command::new(env!("CARGO"));
-    // Not the examples: nothing runs them, and clippy looks at them.
-    cargo.args(["test", "--workspace", "--locked", "--tests", "--no-run"]);
+/// Runs `cargo`, a command that builds tests and runs none, and returns the test programs that it built.
+pub fn built(cargo: &mut Command) -> Result<Vec<Program>, String> {
     cargo.arg("--message-format=json-render-diagnostics");
     let mut cargo =
         cargo.stdout(Stdio::piped()).spawn().map_err(|error| format!("cargo cannot be run: {error}"))?;
@@ -67,6 +68,18 @@ impl Program {
             _ => package.to_owned(),
         };
         Some(Self { name, path: path.into(), dir })
+    }
+
+    /// The directory of its package, and the name of the target if that is not the library.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// All tests in whose name `filter` is, in one process with these variables.
+    pub fn filtered(&self, filter: &str, env: &[(&str, &str)]) -> Case {
+        let mut command = self.command(&[filter, "--nocapture"]);
+        command.envs(env.iter().copied());
+        Case::new(format!("{} {filter}", self.name), command)
     }
 
     fn command(&self, args: &[&str]) -> Command {

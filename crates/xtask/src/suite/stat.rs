@@ -1,19 +1,20 @@
-//! What the kernel tells of a process in `/proc/PID/stat`; fields are counted from 1, as in proc(5).
+//! The fields of `/proc/PID/stat`, which describes a process. Fields are counted from 1, as in
+//! proc(5).
 
 use std::fs;
 
-/// What times are counted in: the same on every Linux.
+/// The unit of times in this file, which is the same on every Linux.
 pub const TICKS_PER_SEC: u64 = 100;
-/// The state, the first field behind the name.
+/// The state is the first field after the name.
 const STATE: usize = 3;
 
-/// The fields behind the name; none of a process that is gone.
+/// The fields after the name. Empty if the process is gone.
 pub struct Stat(Vec<String>);
 
 impl Stat {
     pub fn of(pid: u32) -> Self {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The name is in parentheses, and may have anything in it.
+        // The name is in parentheses and may contain any character.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         Self(fields.split_whitespace().map(str::to_owned).collect())
     }

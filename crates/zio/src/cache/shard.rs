@@ -79,13 +79,23 @@ struct Entry {
     ticket: u64,
 }
 
+/// What a block takes beside its buffers: its place in the table, of which an eighth is empty at
+/// least, a ticket, and the pointer for a cache device.
+const BESIDE_BYTES: usize = size_of::<(Key, Entry)>() * 8 / 7 + size_of::<(Key, u64)>() + size_of::<Blkptr>();
+
+/// Bytes of memory that a buffer takes.
+fn memory_bytes(buf: Option<&Arc<IoBuf>>) -> usize {
+    buf.map_or(0, |buf| buf.memory_bytes())
+}
+
 impl Entry {
     fn packed_bytes(&self) -> usize {
-        self.packed.as_ref().map_or(0, |packed| packed.len())
+        memory_bytes(self.packed.as_ref())
     }
 
+    /// Bytes of memory, not bytes of data: a block of 512 bytes takes a page.
     fn bytes(&self) -> usize {
-        self.data.as_ref().map_or(0, |data| data.len()) + self.packed_bytes()
+        memory_bytes(self.data.as_ref()) + self.packed_bytes() + BESIDE_BYTES
     }
 }
 
@@ -199,10 +209,11 @@ impl Shard {
             None if was_ghost => (Place::Main, 0),
             None => (Place::Small, 0),
         };
-        if data.len() > room {
+        let needed = data.memory_bytes() + BESIDE_BYTES;
+        if needed > room {
             return;
         }
-        let packed = packed.filter(|packed| data.len() + packed.len() <= room).cloned();
+        let packed = packed.filter(|packed| needed + packed.memory_bytes() <= room).cloned();
         let entry = Entry { data: Some(data.clone()), packed, origin, place, uses, ticket: 0 };
         self.put(key, entry);
         self.shrink_to(room);

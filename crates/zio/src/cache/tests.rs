@@ -42,6 +42,17 @@ fn the_cache_stays_within_its_bytes() {
 }
 
 #[test]
+fn a_small_block_counts_as_the_memory_that_it_takes() {
+    let cache = Cache::new(1 << 20);
+    for place in 0..4000 {
+        cache.insert(&block(place, 1), Keep::Yes, &bytes(512), None);
+    }
+    let kept = (0..4000).filter(|&place| cache.get(&block(place, 1)).is_some()).count();
+    assert!(kept * env::IO_ALIGN_BYTES <= 1 << 20, "{kept} pages");
+    assert!(kept * (env::IO_ALIGN_BYTES + 1024) > 900 << 10, "most of the room is used: {kept}");
+}
+
+#[test]
 fn what_is_dirty_takes_from_the_room() {
     const LIMIT: u64 = 64 << 20;
     let cache = Cache::new(LIMIT);
@@ -114,10 +125,10 @@ fn a_block_used_again_after_its_eviction_stays() {
 
 #[test]
 fn a_cold_block_is_kept_as_it_is_stored() {
-    let cache = Cache::new(1 << 20);
+    let cache = Cache::new(16 << 20);
     let packed = |place: u64| Arc::new(IoBuf::copy_of(&place.to_le_bytes().repeat(64)));
     for place in 0..400 {
-        cache.insert(&block(place, 1), Keep::Yes, &bytes(8192), Some(&packed(place)));
+        cache.insert(&block(place, 1), Keep::Yes, &bytes(128 << 10), Some(&packed(place)));
     }
     let (mut unpacked, mut cold) = (0, 0);
     for place in 0..400 {
@@ -133,7 +144,7 @@ fn a_cold_block_is_kept_as_it_is_stored() {
     assert!(unpacked > 60 && cold > 200, "{unpacked} and {cold} of 400");
     let stats = cache.stats();
     assert_eq!((stats.hits, stats.packed_hits), (unpacked + cold, cold));
-    assert!(stats.packed_bytes > 300 * 512 && stats.bytes <= 1 << 20);
+    assert!(stats.packed_bytes > 300 * 512 && stats.bytes <= 16 << 20);
     let large = bytes(8192);
     cache.insert(&block(9000, 1), Keep::Yes, &bytes(4096), Some(&large));
     assert!(cache.stats().packed_bytes <= stats.packed_bytes, "too large to be worth its room");

@@ -192,9 +192,11 @@ fn a_scrub_repairs_mirrors_and_names_what_is_lost() {
     let data = noise(8192, 2);
     let bp = write(&zio, &data, &plain()).expect("room");
     zio.forget_unstable();
+    zio.take_unflushed();
     world.spoil("b", bp.dva(0));
     assert_eq!(block_on(zio.scrub(&bp, &NAME)).expect("a is good").bad_copies, 1);
     assert_eq!(world.bytes("b", bp.dva(0), 8192)[..], data[..]);
+    assert_eq!(zio.take_unflushed(), [bp.dva(0).vdev].into(), "the repair is not stable yet");
     world.spoil("a", bp.dva(0));
     world.spoil("b", bp.dva(0));
     assert!(matches!(block_on(zio.scrub(&bp, &NAME)), Err(ZioError::Checksum { .. })));

@@ -72,7 +72,7 @@ fn a_write_waits_until_its_vdev_is_back() {
     assert!(!zio.suspension().is_suspended());
 }
 
-/// Where the first metaslab of a disk of 64 MiB begins, and where it ends.
+/// The first metaslab of a disk of 64 MiB.
 const FIRST_METASLAB: std::ops::Range<u64> = 4 << 20..20 << 20;
 
 #[test]
@@ -96,7 +96,7 @@ fn a_block_goes_elsewhere_at_once_when_its_place_takes_no_writes() {
         "the bad place is tried and tried again once, and its metaslab left alone then"
     );
     assert_eq!(count.get(), [0, 0]);
-    // Of nothing but bad places a few are tried, and then the pool is suspended.
+    // If all places are bad, some are tried, and then the pool is suspended.
     world.faults("a").fail_all(FaultOp::Write);
     let mut waiting = Box::pin(write(&zio, 1));
     assert!(waiting.as_mut().now_or_never().is_none());

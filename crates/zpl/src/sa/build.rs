@@ -12,7 +12,7 @@ use crate::error::{Result, ZplError};
 const SPILL_POINTER_BYTES: usize = 128;
 /// Spill blocks are whole sectors.
 const SPILL_UNIT_BYTES: usize = 512;
-/// The longest value: its length is stored in 16 bits.
+/// The longest value, because its length is stored in 16 bits.
 const VALUE_MAX_BYTES: usize = u16::MAX as usize;
 /// Attributes of a usual file, and the bytes of their values.
 const USUAL: usize = 18;
@@ -120,10 +120,11 @@ impl SaAttrs {
         }
     }
 
-    /// The bytes of these attributes for a dnode whose bonus holds `capacity` bytes.
+    /// Returns the bytes of these attributes for a dnode whose bonus holds `capacity` bytes.
     ///
     /// # Errors
-    /// [`ZplError::TooBig`] when not even a spill block holds them, or one is longer than a header can say.
+    /// [`ZplError::TooBig`] when even a spill block is too small, or a value is too long for its
+    /// header.
     /// (test: `a_value_is_as_long_as_a_header_can_say`)
     pub fn build(&self, tables: &SaTables, capacity: usize) -> Result<Built> {
         if self.list.iter().any(|attr| attr.value.len() > VALUE_MAX_BYTES) {

@@ -484,7 +484,7 @@ fn names_of_a_directory_that_is_mutable_again_are_replayed() {
         for object in [dir, linked] {
             zfs.set_attributes(object, flag(flags::IMMUTABLE, 0)).await.unwrap();
             zfs.fsync(object, false).await.unwrap();
-            // Only a commit of the object takes this along.
+            // Only a commit of the object itself includes this record.
             zfs.set_attributes(object, flag(0, flags::IMMUTABLE)).await.unwrap();
         }
         let new = file(&zfs, dir, "new").await;

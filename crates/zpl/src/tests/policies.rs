@@ -135,7 +135,8 @@ fn files_that_were_read_once_do_not_stay_in_memory() {
             objects.push(file(&zfs, dir, &format!("f{number}")).await);
         }
         let zfs = world.remount(zfs).await;
-        // Next to no memory for blocks, and so the least for objects: 16 in each of 64 shards.
+        // The block cache is almost empty, so the znode cache has its minimum: 16 in each of 64
+        // shards.
         let most = 2 * (2 * 16 * 64);
         world.env.sleep(std::time::Duration::from_secs(1)).await;
         for &object in &objects {

@@ -142,7 +142,7 @@ impl Crashed {
     }
 }
 
-/// What every file system here says of its space.
+/// The space that every file system of these tests reports.
 pub(super) const SPACE: Space = Space { used_bytes: 1 << 20, available_bytes: 1 << 40, objects: 10 };
 
 struct FixedReport;

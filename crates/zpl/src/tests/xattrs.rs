@@ -115,7 +115,7 @@ fn what_does_not_fit_a_system_attribute_becomes_a_file_and_comes_back() {
     });
 }
 
-/// A small value, one that is too long for a system attribute, another small one.
+/// A small value, a value that is too long for a system attribute, and both again.
 const VALUES: [&[u8]; 4] = [b"small", &[1; 40_000], b"other", &[2; 50_000]];
 
 #[test]
@@ -153,7 +153,8 @@ fn an_attribute_that_changes_its_home_survives_a_commit_of_another_file() {
             prime(&zfs).await;
             set(&zfs, object, "user.a", VALUES[moves - 1]).await;
             world.sync(&zfs).await;
-            // What only a commit of the file would take along comes before it, and another value after it.
+            // A record that only a commit of the file includes precedes the move, and another value
+            // follows it.
             if VALUES[moves].len() > VALUES[0].len() {
                 set(&zfs, object, "user.a", b"third").await;
             }
@@ -169,7 +170,8 @@ fn an_attribute_that_changes_its_home_survives_a_commit_of_another_file() {
     }
 }
 
-/// Bytes of value with which one attribute's packed list is as long as that, or the next length below.
+/// Returns the length of a value with which the packed list of one attribute is `packed_bytes`
+/// long, or the next possible length below.
 fn value_for(packed_bytes: usize) -> usize {
     let packed = |len: usize| crate::xattr::packed_xattrs(&[(b"user.b", vec![0; len])]).unwrap().len();
     (0..=packed_bytes).rev().find(|&len| packed(len) <= packed_bytes).unwrap()
@@ -201,7 +203,7 @@ fn a_list_of_attributes_is_as_long_as_its_length_can_say_and_no_longer() {
     });
 }
 
-/// What a user, a group and a project are charged with: objects.
+/// Returns the number of objects that a user, a group and a project are charged for.
 async fn charged(world: &World, zfs: &Zfs, id: u64) -> [u64; 3] {
     objects(world, zfs).await;
     let mut found = [0; 3];

@@ -1,4 +1,5 @@
-//! Names that somebody chose for their hashes. The hash is linear, so such names are easily found, whatever the salt is.
+//! Names that an attacker chose for their hashes. The hash is linear, so such names are easily
+//! found, whatever the salt is.
 
 use futures::executor::block_on;
 
@@ -7,7 +8,7 @@ use crate::zap::header::Params;
 use crate::zap::key::hash_name;
 use crate::zap::{Zap, ZapError};
 
-/// Letters of a name; of each, four bits are free.
+/// The number of letters in a name. Four bits of each letter are free.
 const LETTERS: usize = 40;
 const FREE_BITS: u32 = 4;
 const LETTER: u8 = b'@';
@@ -16,7 +17,7 @@ const BLOCK_BYTES: u64 = 16 << 10;
 
 type Name = [u8; LETTERS];
 
-/// What changing a name by this does to its hash.
+/// Returns how a change of a name changes its hash.
 fn effect(change: &Name) -> u64 {
     let params = Params { salt: SALT, ..Params::default() };
     let changed = change.map(|bits| LETTER | bits);
@@ -28,7 +29,7 @@ fn xor(mut one: Name, other: &Name) -> Name {
     one
 }
 
-/// Changes of a name that leave the top `bits` of its hash as they are; all others with that effect are made of these.
+/// Returns a basis of the changes of a name that leave the top `bits` of its hash unchanged.
 fn kernel(bits: u32) -> Vec<Name> {
     let (mut found, mut pivots): (_, Vec<(u64, Name)>) = (Vec::new(), Vec::new());
     for letter in 0..LETTERS {
@@ -48,7 +49,7 @@ fn kernel(bits: u32) -> Vec<Name> {
     found
 }
 
-/// Names whose hashes have the top `bits` in common.
+/// Names whose hashes share the top `bits`.
 fn names(bits: u32) -> impl Iterator<Item = Name> {
     let kernel = kernel(bits);
     assert!(kernel.len() >= 132, "160 unknowns, and at most 28 equations");
@@ -60,7 +61,7 @@ fn names(bits: u32) -> impl Iterator<Item = Name> {
 
 async fn directory() -> Zap<Memory> {
     let zap = Zap::format(Memory::new(BLOCK_BYTES as u32), &TX, SALT, 0, 0).await.unwrap();
-    // One that is longer than a micro ZAP's names can be.
+    // A name that is too long for a micro ZAP.
     zap.add_u64(&TX, &[b'a'; 60], 0).await.unwrap();
     for number in 0..1000_u64 {
         zap.add_u64(&TX, format!("an ordinary name {number}").as_bytes(), number).await.unwrap();
@@ -68,7 +69,7 @@ async fn directory() -> Zap<Memory> {
     zap
 }
 
-/// Adds names until one is refused; how many there are then.
+/// Adds names until one is refused. Returns the number of names.
 async fn fill(zap: &Zap<Memory>, names: impl Iterator<Item = Name>) -> u64 {
     for (number, name) in (0..).zip(names) {
         match zap.add_u64(&TX, &name, number).await {

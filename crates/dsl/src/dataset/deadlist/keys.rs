@@ -13,18 +13,18 @@ const KEPT_MAX: usize = 1 << 20;
 /// Keys of a deadlist and their lists, by key.
 pub(crate) type Keys = Arc<Vec<(u64, ObjectId)>>;
 
-/// Keys of the deadlists that were looked at, as of the newest change.
+/// The keys of the deadlists that were read, up to date with the newest change.
 ///
-/// A sync changes a list's keys on disk first, and then here. Readers beside the sync read the keys of a list that is not
-/// known here and want to keep them: what they have read is kept only if nothing was changed here meanwhile
-/// ([`Self::put_read`]). (test: `keys_that_were_read_beside_a_change_are_not_kept`)
+/// A sync changes the keys of a list first on disk and then here. Concurrent readers read the keys
+/// of an unknown list from disk. Such keys are kept only if no keys were changed here during the
+/// read ([`Self::put_read`]). (test: `keys_that_were_read_beside_a_change_are_not_kept`)
 #[derive(Default)]
 pub(crate) struct KnownKeys(Mutex<KnownState>);
 
 #[derive(Default)]
 struct KnownState {
     of: BTreeMap<ObjectId, Keys>,
-    /// Changes so far.
+    /// The number of changes so far.
     changes: u64,
 }
 
@@ -39,7 +39,7 @@ impl KnownState {
     }
 }
 
-/// The moment before a deadlist's keys are read.
+/// The number of changes before the keys of a deadlist are read from disk.
 #[derive(Clone, Copy)]
 pub(crate) struct BeforeRead(u64);
 
@@ -49,13 +49,14 @@ impl KnownKeys {
         known.of.get(&deadlist).cloned().ok_or(BeforeRead(known.changes))
     }
 
-    /// These keys of a deadlist were read; they are kept unless something was changed since `before`.
+    /// Keeps the keys of a deadlist that were read from disk, unless something was changed since
+    /// `before`.
     pub fn put_read(&self, before: BeforeRead, deadlist: ObjectId, keys: Vec<(u64, ObjectId)>) -> Keys {
         let mut known = self.0.lock();
         if known.changes == before.0 { known.insert(deadlist, keys) } else { Arc::new(keys) }
     }
 
-    /// A new deadlist has these keys.
+    /// Sets the keys of a new deadlist.
     pub fn put(&self, deadlist: ObjectId, keys: Vec<(u64, ObjectId)>) {
         let mut known = self.0.lock();
         known.changes += 1;

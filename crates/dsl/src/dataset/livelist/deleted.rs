@@ -106,7 +106,8 @@ impl Dsl {
             let mut gone = SpaceDelta::default();
             if sublist.listed().1 > 0 {
                 let live = match impatient(live(&sublist)).await {
-                    // Nobody can tell which entries are of freed blocks.
+                    // Without the whole list, entries of freed blocks cannot be told from entries
+                    // of live blocks.
                     Err(error) if can_lose(&error) => {
                         tracing::error!(%error, "blocks on a damaged livelist are never freed");
                         gone = sublist.space();

@@ -1,5 +1,6 @@
-//! Random trees that are replicated, in memory: the order of streams and the steps of a tree that follows, against trees that
-//! are only names and guids. The engine's test `replication` does the same with pools.
+//! Replication of random trees in memory. Tests the order of streams and the steps of an alignment
+//! with trees that consist only of names and guids. The engine's test `replication` does the same
+//! with pools.
 
 use super::{AlignStep, Alignment};
 use crate::names;
@@ -15,16 +16,16 @@ struct Set {
     origin: Option<u64>,
 }
 
-/// A tree of datasets; operations are refused as a pool refuses them.
+/// A tree of datasets, which refuses operations as a pool does.
 #[derive(Clone, Debug, Default)]
-struct Tree(Vec<Set>);
+struct ModelTree(Vec<Set>);
 
-impl Tree {
+impl ModelTree {
     fn at(&self, name: &str) -> Option<usize> {
         self.0.iter().position(|set| set.name == name)
     }
 
-    /// The dataset that has a snapshot, and which of its snapshots that is.
+    /// Returns the dataset that has a snapshot, and the index of the snapshot in it.
     fn owner(&self, guid: u64) -> Option<(usize, usize)> {
         let place = |set: &Set| set.snaps.iter().position(|snap| snap.1 == guid);
         self.0.iter().enumerate().find_map(|(at, set)| Some((at, place(set)?)))
@@ -115,7 +116,7 @@ impl Tree {
         found.map(|found| found.0 = new.to_owned()).is_some()
     }
 
-    /// What a package says of it.
+    /// Returns the contents of a package of this tree.
     fn members(&self, from: Option<&str>, to: Option<&str>) -> Vec<Member> {
         let mut sets: Vec<&Set> = self.0.iter().collect();
         sets.sort_by_key(|set| set.name.split('/').map(str::to_owned).collect::<Vec<_>>());
@@ -139,7 +140,7 @@ impl Tree {
         sets.iter().map(member).collect()
     }
 
-    /// Names, snapshots and origins, below another root.
+    /// Returns the names, snapshots and origins, below another root.
     fn shape(&self, root: &str) -> Vec<Set> {
         let named = |set: &Set| Set { name: set.name.replacen(root, "", 1), ..set.clone() };
         let mut sets: Vec<Set> = self.0.iter().map(named).collect();
@@ -148,9 +149,9 @@ impl Tree {
     }
 }
 
-/// A tree here that follows a package.
+/// A local tree that follows a package.
 struct Replica<'a> {
-    tree: &'a mut Tree,
+    tree: &'a mut ModelTree,
     theirs: &'a Package,
     wanted: Vec<String>,
 }
@@ -212,7 +213,7 @@ impl Replica<'_> {
         }
     }
 
-    /// As the engine receives a stream of a package.
+    /// Receives a stream of a package as the engine does.
     fn receive(&mut self, stream: &PackageStream) -> Result<(), String> {
         let sent_head = names::head_of(&stream.sent_as);
         let (_, snap) = stream.sent_as.split_once('@').expect("a snapshot");
@@ -233,11 +234,11 @@ impl Replica<'_> {
         if is_new {
             self.make_room(&head, sent_head, from.unwrap_or_default());
         }
-        let there = |tree: &Tree| tree.at(&head).map(|at| tree.0[at].clone());
+        let there = |tree: &ModelTree| tree.at(&head).map(|at| tree.0[at].clone());
         if there(self.tree).is_some_and(|set| has(&set, stream.guid)) {
             return Ok(());
         }
-        // A clone's stream continues what took over its origin.
+        // The stream of a clone continues a dataset that has taken over the clone's origin.
         let continues = from.is_some_and(|from| there(self.tree).is_some_and(|set| has(&set, from)));
         if is_new && !continues {
             match there(self.tree) {
@@ -272,10 +273,10 @@ impl Replica<'_> {
     }
 }
 
-/// What became of a package.
+/// The result of the replication of a package.
 fn replicate(
-    source: &Tree,
-    replica: &mut Tree,
+    source: &ModelTree,
+    replica: &mut ModelTree,
     from: Option<&str>,
     to: &str,
     all: bool,
@@ -307,9 +308,9 @@ fn replicate(
     if told.is_empty() { Ok(()) } else { Err(format!("differs: {}", told.join("; "))) }
 }
 
-struct Draw(u64);
+struct ModelDraw(u64);
 
-impl Draw {
+impl ModelDraw {
     fn below(&mut self, count: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -323,8 +324,8 @@ impl Draw {
     }
 }
 
-/// Something happens to a tree below `root`.
-fn happens(tree: &mut Tree, root: &str, draw: &mut Draw, guids: &mut u64) -> Option<String> {
+/// A random event in the tree below `root`.
+fn happens(tree: &mut ModelTree, root: &str, draw: &mut ModelDraw, guids: &mut u64) -> Option<String> {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     const SNAPS: [&str; 4] = ["s", "u", "v", "w"];
     let sets: Vec<String> = tree.0.iter().map(|set| set.name.clone()).collect();
@@ -365,7 +366,7 @@ fn happens(tree: &mut Tree, root: &str, draw: &mut Draw, guids: &mut u64) -> Opt
         }
         _ => {
             let name = draw.of(&others)?;
-            // A snapshot that a replica has lost does not come again.
+            // A snapshot that a replica has lost is not sent again.
             if root == "p/t" && draw.below(2) == 0 {
                 return tree.destroy_snapshot(&name).then(|| format!("destroy {name}"));
             }
@@ -375,9 +376,10 @@ fn happens(tree: &mut Tree, root: &str, draw: &mut Draw, guids: &mut u64) -> Opt
     }
 }
 
-/// Whether a package may fail so: two snapshots of one name would be one dataset's, a clone has taken over what the topmost
-/// dataset's stream starts from, or the replica has lost that. A tree that cannot follow says where: one package of some
-/// thousands.
+/// True if a package may fail with this reason: two snapshots of one dataset would have the same
+/// name, a clone has taken over the snapshot from which the stream of the topmost dataset starts,
+/// or the replica has lost that snapshot. About one package in some thousands fails because the
+/// tree cannot be aligned; the failure names the dataset.
 fn is_expected(reason: &str, is_changed: bool) -> bool {
     let lost = ["its source is not there", "its parent is not there", "does not match", "does not exist"];
     let always = ["rename one of the two snapshots", "cannot open", "differs: "];
@@ -385,10 +387,11 @@ fn is_expected(reason: &str, is_changed: bool) -> bool {
         || is_changed && lost.iter().any(|known| reason.contains(known))
 }
 
-/// Lives a life; gives how many packages made equal trees, how many failed, and after how many of these a tree could not follow.
+/// Replicates a tree through a random life. Returns the number of packages that made equal trees,
+/// of those that failed, and of failures after which the tree could not be aligned.
 fn live(seed: u64) -> Result<(u64, u64, u64), String> {
-    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let (mut source, mut replica, mut guids) = (Tree::default(), Tree::default(), 0);
+    let mut draw = ModelDraw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let (mut source, mut replica, mut guids) = (ModelTree::default(), ModelTree::default(), 0);
     ["p/t", "p/t/a", "p/t/b"].iter().for_each(|name| assert!(source.create(name, None)));
     let (mut story, mut from, mut counts) = (Vec::new(), None::<String>, (0, 0, 0));
     for round in 0..8 {
@@ -411,10 +414,10 @@ fn live(seed: u64) -> Result<(u64, u64, u64), String> {
         {
             counts.1 += 1;
             counts.2 += u64::from(reason.starts_with("differs"));
-            replica = Tree::default();
+            replica = ModelTree::default();
             made = replicate(&source, &mut replica, None, &to, true);
             if made.as_ref().is_err_and(|reason| is_expected(reason, false)) {
-                // Not even by itself: the story ends.
+                // A full package fails too, so this life ends.
                 return Ok(counts);
             }
         }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A dataset; snapshots are called by their guids, and the origin is a full name.
+/// A dataset. Snapshots are named by their guids, and the origin is a full name.
 fn member(name: &str, origin: Option<&str>, snaps: &[u64]) -> Member {
     Member {
         name: name.to_owned(),
@@ -11,7 +11,7 @@ fn member(name: &str, origin: Option<&str>, snaps: &[u64]) -> Member {
     }
 }
 
-/// The first step of a tree at `q` that follows one at `p`.
+/// Returns the first steps of a tree at `q` that is aligned with a tree at `p`.
 fn steps(local: &[Member], theirs: &[Member]) -> Vec<AlignStep> {
     let wanted: Vec<String> = theirs.iter().map(|member| member.name.replacen('p', "q", 1)).collect();
     let theirs = Package { recursive: true, members: theirs.to_vec(), ..Package::default() };
@@ -52,7 +52,7 @@ fn a_promotion_is_followed_along_a_chain_of_clones() {
         member("q/c", Some("q/b@3"), &[12]),
     ];
     assert_eq!(steps(&local, &theirs), [promote("q/c")]);
-    // Afterwards it is as there.
+    // After the promotion, the local tree is as at the sender.
     let local = [
         member("q", None, &[1]),
         member("q/a", None, &[2, 10]),
@@ -60,7 +60,7 @@ fn a_promotion_is_followed_along_a_chain_of_clones() {
         member("q/c", Some("q/a@2"), &[3, 12]),
     ];
     assert_eq!(steps(&local, &theirs), []);
-    // What it was a clone of is gone at the sender's.
+    // The origin of the clone was destroyed at the sender.
     let theirs = [member("p", None, &[1]), member("p/c", None, &[3, 12])];
     assert_eq!(steps(&local, &theirs)[0], promote("q/c"));
 }
@@ -76,7 +76,7 @@ fn a_dataset_whose_place_is_not_there_yet_waits_where_it_is() {
 
 #[test]
 fn a_dataset_in_the_way_of_a_new_one_makes_room() {
-    // What was `a` is below the new `a`.
+    // At the sender, the former `a` is below the new `a`.
     let theirs = [member("p", None, &[1]), member("p/a", None, &[9]), member("p/a/b", None, &[2])];
     let local = [member("q", None, &[1]), member("q/a", None, &[2])];
     assert_eq!(steps(&local, &theirs), [rename("q/a", "q/recv-1")]);
@@ -105,7 +105,7 @@ fn what_the_sender_has_not_goes_from_below() {
     let snapshots = |name: &str| AlignStep::DestroySnapshots(vec![name.to_owned()]);
     let wanted = [snapshots("q/a@7"), snapshots("q/own/below@8"), destroy("q/own/below")];
     assert_eq!(steps(&local, &theirs), wanted);
-    // A clone without snapshots of its own that is a clone there, too, is no stranger.
+    // A local clone without snapshots of its own has a counterpart if the sender has the clone too.
     let theirs = [member("p", None, &[1]), member("p/a", None, &[2]), member("p/c", Some("p/a@2"), &[5])];
     let local = [member("q", None, &[1]), member("q/a", None, &[2]), member("q/c", Some("q/a@2"), &[])];
     assert_eq!(steps(&local, &theirs), []);

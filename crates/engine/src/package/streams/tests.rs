@@ -1,6 +1,6 @@
 use super::*;
 
-/// A dataset with snapshots, by what follows the `@`; `origin` is a full name.
+/// A dataset with snapshots, named by the part after the `@`. `origin` is a full name.
 fn member(name: &str, origin: Option<&str>, snaps: &[&str]) -> Member {
     let guid = |snap: &str| {
         let bytes = name.bytes().chain(snap.bytes());
@@ -25,7 +25,8 @@ fn package(from: Option<&str>, members: Vec<Member>) -> Package {
     }
 }
 
-/// Streams as `FROM>SNAPSHOT`, `=NAME` behind those that are sent under another name, `*` behind those of clones.
+/// Lists streams as `FROM>SNAPSHOT`. `=NAME` follows if a stream is sent under another name, and
+/// `*` if it is the stream of a clone.
 fn streams(package: &Package, all: bool) -> Vec<String> {
     let streams = package.streams(all).expect("an order");
     let told = streams.iter().map(|stream| {
@@ -49,7 +50,7 @@ fn datasets_are_sent_after_those_above_them_and_those_they_are_clones_of() {
         streams(&package(None, members.clone()), true),
         [">p@1", "p@1>p@9", ">p/z@0", "p/z@0>p/z@1", "p/z@1>p/z@9", "p/z@1>p/a@9*", ">p/a/below@9"]
     );
-    // Of what lies between only what a clone needs.
+    // Of the snapshots in between, only those that a clone needs are sent.
     let wanted = ["p@1>p@9", "p/z@1>p/z@9", "p/z@1>p/a@9*", ">p/a/below@9"];
     assert_eq!(streams(&package(Some("1"), members), false), wanted);
 }
@@ -61,10 +62,10 @@ fn a_promoted_clone_below_its_origin_is_sent_as_it_was_before() {
         streams(&package(None, members.clone()), true),
         [">t/c@0=t@0", "t/c@0>t/c@1=t@1", "t/c@1>t@9", "t/c@1>t/c@9*"]
     );
-    // Both are there: nothing waits for anything.
+    // The receiver has both, so neither waits.
     let members = vec![member("t", Some("t/c@0"), &["1", "9"]), member("t/c", None, &["0", "1", "9"])];
     assert_eq!(streams(&package(Some("1"), members), true), ["t@1>t@9", "t/c@1>t/c@9"]);
-    // Along a chain, each below the last.
+    // Along a chain, each dataset below the previous one.
     let members = vec![
         member("t", Some("t/c@2"), &["9"]),
         member("t/c", Some("t/c/d@1"), &["2", "9"]),
@@ -84,7 +85,8 @@ fn a_clone_that_took_over_what_the_receiver_has_is_sent_as_a_clone() {
 
 #[test]
 fn every_promotion_in_a_small_tree_has_an_order_in_which_nothing_comes_too_early() {
-    // Each of three datasets above, beside and below each other is a clone of each other one, or of none.
+    // Three datasets above, beside and below each other. Each is a clone of any other one, or of
+    // none.
     let names = ["t", "t/a", "t/a/b", "t/c"];
     let choices =
         |at: usize| [None].into_iter().chain((0..names.len()).filter(move |&of| of != at).map(Some));

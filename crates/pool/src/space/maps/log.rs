@@ -19,7 +19,7 @@
 //! - Each metaslab is flushed within [`ROUND_TXGS`] txgs after its first change: so
 //!   many logs are kept at most, and so much is in memory and read at import.
 //!   (test: `logs_are_few_and_an_export_leaves_hardly_any`)
-//! - What logs say of a metaslab whose own map is lost is carried over from log to log.
+//! - The log entries of a metaslab whose own map is lost are carried over from log to log.
 //! - At any crash, own maps and logs tell the truth. (tests: `crash`, all shapes)
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -194,7 +194,8 @@ impl Logs {
         self.drop_old(at).await
     }
 
-    /// Enters what older logs say of a metaslab in this txg's, in place of its own map, which is lost.
+    /// Copies the entries of a metaslab from older logs to the log of this txg. The metaslab's own
+    /// map is lost, and cannot be brought up to date.
     async fn carry_over(&mut self, at: &At<'_>, place: Place) -> Result<(), PoolError> {
         let log = self.log_of(at).await?;
         let tracked = self.metaslabs.get_mut(&place).expect("the order is of those tracked");

@@ -155,7 +155,7 @@ pub(super) async fn append(
     set_header(tx, dnode, phys)
 }
 
-/// Appends changes to the map of a metaslab of which nobody knows what it says.
+/// Appends changes to a map whose contents are unknown.
 pub(super) async fn append_changes(
     dsl: &Dsl,
     tx: &Tx,
