@@ -281,6 +281,7 @@ fn pools_are_imported_by_guid_under_another_name_and_root_and_from_a_cache_file(
     root.add_str("type", "root").add_nvlist_array("children", vec![leaf]);
     let mut pool = ondisk::NvList::new();
     pool.add_nvlist("vdev_tree", root);
+    pool.add_u64("pool_guid", guid.parse().expect("a number"));
     let mut cache = ondisk::NvList::new();
     cache.add_nvlist("oak", pool);
     std::fs::write(place.path("cache"), cache.encode()).expect("written");

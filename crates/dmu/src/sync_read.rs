@@ -38,6 +38,10 @@ pub enum SyncRead {
     Livelist,
     /// The bookmarks that count what a head frees.
     Bookmarks,
+    /// The features that a destroyed dataset uses.
+    Features,
+    /// The list of blocks that have moved from removed vdevs.
+    Remapped,
     /// The last block of a metaslab's space map, to which entries are added.
     SpaceMap,
     /// The last block of a log of space maps.
@@ -62,7 +66,7 @@ pub enum WithoutRead {
 
 impl SyncRead {
     /// All variants.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Freed,
         Self::FreedRoot,
         Self::Changed,
@@ -73,6 +77,8 @@ impl SyncRead {
         Self::SharedAdd,
         Self::Livelist,
         Self::Bookmarks,
+        Self::Features,
+        Self::Remapped,
         Self::SpaceMap,
         Self::SpaceMapLog,
         Self::Record,
@@ -101,6 +107,10 @@ impl SyncRead {
             Self::Livelist => WithoutRead::LeaveOut,
             // The space written since a bookmark is then an estimate.
             Self::Bookmarks => WithoutRead::LeaveOut,
+            // The features count as active for ever.
+            Self::Features => WithoutRead::LeaveOut,
+            // The mapping of a removed vdev is kept for longer than necessary.
+            Self::Remapped => WithoutRead::LeaveOut,
             // The allocator has the contents of the map in memory.
             Self::SpaceMap => WithoutRead::WriteAnew,
             // The next import would miss the entries of the log, and would allocate space that is

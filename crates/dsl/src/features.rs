@@ -15,7 +15,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapValue};
-use dmu::{BlockKinds, Dnode, Tx};
+use dmu::{BlockKinds, Dnode, SyncRead, Tx};
+use env::impatient;
 use ondisk::{ChecksumKind, CompressionKind, ObjectType};
 use units::ObjectId;
 
@@ -302,7 +303,14 @@ impl Dsl {
 
     /// Takes back all that [`Dsl::activate_feature`] noted, before a dataset is destroyed.
     pub(crate) async fn deactivate_features(&self, tx: &Tx, dataset: &Arc<Dnode>) -> Result<(), DslError> {
-        for name in self.dataset_fields(dataset).await? {
+        let fields = match impatient(self.dataset_fields(dataset)).await {
+            Err(error) if error.is_loss() && SyncRead::Features.goes_on() => {
+                tracing::error!(%error, "the features of a destroyed dataset cannot be read");
+                Vec::new()
+            }
+            fields => fields?,
+        };
+        for name in fields {
             if let Some(feature) = feature(&name).filter(|feature| feature.per_dataset) {
                 self.count_feature(tx, feature, -1).await?;
             }

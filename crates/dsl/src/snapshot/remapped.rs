@@ -9,7 +9,8 @@
 
 use std::sync::Arc;
 
-use dmu::Tx;
+use dmu::{SyncRead, Tx};
+use env::impatient;
 use ondisk::dsl::dataset_names::REMAP_DEADLIST;
 use ondisk::{Blkptr, ObjectType};
 use units::ObjectId;
@@ -29,6 +30,17 @@ impl Dsl {
         if dataset.dnode().object_type() != ObjectType::OTN_ZAP_METADATA {
             return Ok(None);
         }
+        match impatient(self.find_remap_deadlist(dataset)).await {
+            Err(error) if error.is_loss() && SyncRead::Remapped.goes_on() => {
+                let dataset = dataset.object().get();
+                tracing::error!(dataset, %error, "the list of moved blocks cannot be found");
+                Ok(None)
+            }
+            found => found,
+        }
+    }
+
+    async fn find_remap_deadlist(&self, dataset: &Dataset) -> Result<Option<ObjectId>, DslError> {
         let fields = self.zap(dataset.object().get()).await?;
         Ok(fields.lookup_u64(REMAP_DEADLIST.as_bytes()).await?.map(ObjectId::new))
     }

@@ -16,7 +16,7 @@ use crate::shape::{POOL, SINGLE};
 use crate::story::{Tell, run, tell};
 
 /// A list of so many entries does not fit into a block pointer.
-const ENOUGH_ENTRIES: usize = 3;
+const ENOUGH_ENTRIES: usize = 2;
 const PLAIN: WriteFlags = WriteFlags { append: false, sync: false, drop_setid: false };
 
 /// Returns the image and its blocks that `is_meant` selects.
@@ -260,7 +260,8 @@ fn with_deferred_frees() -> (CrashImage, ObjectId) {
             let name = format!("{POOL}/set{round}");
             pool.create_filesystem(&name, Vec::new()).await.expect("there is room");
             pool.set_comment(Some(format!("round {round}"))).await.expect("there is room");
-            if pool.dsl().bpobj_entries(list).await.expect("it reads").len() >= ENOUGH_ENTRIES {
+            let entries = pool.dsl().bpobj_entries(list).await.expect("it reads").len();
+            if entries >= ENOUGH_ENTRIES {
                 return list;
             }
         }
