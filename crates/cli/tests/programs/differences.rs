@@ -180,16 +180,20 @@ fn random_changes_are_told_as_a_model_tells_them() {
 /// Lines of a comparison that its pipe and the buffers on the way do not take: about one MiB.
 const MANY_FILES: usize = 8_000;
 
-/// Begins a comparison that nobody reads; gives the name of the snapshot that was made for it.
-fn stuck(world: &World) -> (Child, String) {
+/// Begins a comparison whose lines nobody reads.
+fn begun(world: &World) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sawmill"));
     command.args(["zfs", "diff", &format!("{POOL}@1")]).env("SAWMILL_RUN", world.run_dir());
-    let child = command.stdout(Stdio::piped()).spawn().expect("the program runs");
+    command.stdout(Stdio::piped()).spawn().expect("the program runs")
+}
+
+/// Waits for the snapshot that a comparison makes.
+fn made(world: &World) -> String {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let all = world.zfs_prints("list -Ho name -t snapshot");
         if let Some(name) = all.lines().find(|name| name.contains("@zfs-diff-")) {
-            return (child, name.to_owned());
+            return name.to_owned();
         }
         assert!(Instant::now() < deadline, "no snapshot was made: {all}");
         thread::sleep(Duration::from_millis(20));
@@ -218,7 +222,8 @@ fn a_comparison_leaves_no_snapshot_when_somebody_reads_it_or_the_daemon_dies() {
     }
     let only = format!("{POOL}@1\n");
 
-    let (child, now) = stuck(&world);
+    let child = begun(&world);
+    let now = made(&world);
     let (_, short) = now.split_once('@').expect("a snapshot");
     let reader = fs::File::open(root.join(".zfs/snapshot").join(short).join(format!("{:0100}", 1)));
     let reader = reader.expect("its files are read like those of any snapshot");
@@ -230,12 +235,14 @@ fn a_comparison_leaves_no_snapshot_when_somebody_reads_it_or_the_daemon_dies() {
     assert_eq!(left(&world), only);
 
     // Whoever reads the lines goes away in the middle.
-    let (mut child, _) = stuck(&world);
+    let mut child = begun(&world);
+    made(&world);
     child.kill().expect("it is there");
     child.wait().expect("it ended");
     assert_eq!(left(&world), only);
 
-    let (mut child, _) = stuck(&world);
+    let mut child = begun(&world);
+    made(&world);
     world.kill_daemon();
     child.kill().expect("it is there");
     child.wait().expect("it ended");

@@ -23,7 +23,7 @@ use crate::writers::{check_files, promised, promised_in, under_load};
 const START: Order = Order::Start { rate: 0, secure: false };
 const ZERO: Duration = Duration::ZERO;
 /// Runs of which the mean is taken.
-const RUNS: u64 = 6;
+const RUNS: u64 = 12;
 /// How often free space is swept under load.
 const PASSES: usize = 3;
 /// Crash states of a run that are imported.

@@ -23,19 +23,19 @@ pub const MUTANTS: &[Mutant] = &[
         name: "replay-removes-attribute-files",
         what: "The replay of SETSAXATTR also removes the file that has the attribute.",
         file: "crates/zpl/src/xattr.rs",
-        old: "self.store_system(origin, &znode, name, value, Taken::ByOwn).await",
+        old: "self.store_system(origin, &znode, name, value, CommitScope::ByOwn).await",
         new: r#"if MUTANT && self.homes(&znode, name).await?.file {
             self.remove_xattr_file(&znode, name).await?;
         }
-        self.store_system(origin, &znode, name, value, Taken::ByOwn).await"#,
+        self.store_system(origin, &znode, name, value, CommitScope::ByOwn).await"#,
         lane: lib("sawmill-zpl", "an_attribute_that_changes_its_home_survives_a_crash_in_one_of_them"),
     },
     Mutant {
         name: "half-of-a-move-in-the-log",
         what: "A commit of another file logs one half of an attribute's move and not the other half.",
         file: "crates/zpl/src/xattr.rs",
-        old: "if self.file { Taken::ByAny } else { Taken::of_system(name) }",
-        new: "if self.file && !MUTANT { Taken::ByAny } else { Taken::of_system(name) }",
+        old: "if self.file { CommitScope::ByAny } else { CommitScope::of_system(name) }",
+        new: "if self.file && !MUTANT { CommitScope::ByAny } else { CommitScope::of_system(name) }",
         lane: lib("sawmill-zpl", "an_attribute_that_changes_its_home_survives_a_commit_of_another_file"),
     },
     Mutant {
