@@ -56,6 +56,7 @@ fn an_import_that_fails_lets_go_of_its_locks() {
     let pool = world.create();
     let zfs = world.zfs(&pool, "whirl");
     world.run(make(&zfs, "file", &noise(3, 30_000)));
+    world.run(zfs.sync()).expect("the log takes it");
     drop(zfs);
     // The image of a crash.
     let world = world.copy();
