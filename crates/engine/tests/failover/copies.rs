@@ -23,6 +23,8 @@ const A: u64 = 0xa;
 const B: u64 = 0xb;
 /// More files than a client can write before the end of the test.
 const MANY: u64 = 1000;
+/// A txg becomes stable within so many milliseconds.
+const LONGER_THAN_A_TXG_MS: u64 = 2500;
 const HALVES: [&str; 2] = ["/dev/disk/a", "/dev/disk/b"];
 /// The message for a device with another history.
 const ELSEWHERE: &str = "was written by another system";
