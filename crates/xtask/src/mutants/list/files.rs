@@ -39,14 +39,6 @@ pub const MUTANTS: &[Mutant] = &[
         lane: lib("sawmill-zpl", "an_attribute_that_changes_its_home_survives_a_commit_of_another_file"),
     },
     Mutant {
-        name: "attribute-list-too-long",
-        what: "An attribute list of 65,536 bytes goes into the system attribute.",
-        file: "crates/zpl/src/xattr.rs",
-        old: "if packed.len() > PACKED_MAX && value.is_some() {",
-        new: "if packed.len() > PACKED_MAX + usize::from(MUTANT) && value.is_some() {",
-        lane: lib("sawmill-zpl", "a_list_of_attributes_is_as_long_as_its_length_can_say_and_no_longer"),
-    },
-    Mutant {
         name: "attribute-files-keep-their-owner",
         what: "A change of the owner leaves the files of extended attributes to the old owner.",
         file: "crates/zpl/src/setattr.rs",

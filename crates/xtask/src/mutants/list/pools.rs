@@ -103,24 +103,6 @@ pub const MUTANTS: &[Mutant] = &[
         lane: test("sawmill-engine", "failover", "a_restart_never_takes_the_old_half_for_the_pool"),
     },
     Mutant {
-        name: "failed-import-keeps-its-devices",
-        what: "An import that fails after the pool was assembled leaves the pool running.",
-        file: "crates/pool/src/import.rs",
-        old: r#"            Err(error) => {
-                pool.abandon().await;
-                Err(error)"#,
-        new: r#"            Err(error) => {
-                if !MUTANT {
-                    pool.abandon().await;
-                }
-                Err(error)"#,
-        lane: test(
-            "sawmill-pool",
-            "crash",
-            "an_import_that_fails_at_any_request_leaves_nothing_open_and_can_be_tried_again",
-        ),
-    },
-    Mutant {
         name: "read-only-import-writes",
         what: "A read-only import opens its devices for writing, so that reads repair bad copies.",
         file: "crates/pool/src/import.rs",
