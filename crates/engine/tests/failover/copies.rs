@@ -91,7 +91,8 @@ fn old_half_first(seed: u64) -> Result<u64, String> {
         made.map_err(|e| e.to_string())?;
         for_some_time(&sim, seed * 31 % 700, ledger.write(&node, "whole", MANY)).await;
         let work = for_some_time(&sim, seed * 97 % 2500 + 20, ledger.write(&node, "half", MANY));
-        futures::try_join!(async { Ok(work.await) }, draw.go(&sim, &node)).map(|_| ())
+        let ((), gone) = futures::join!(work, draw.go(&sim, &node));
+        gone
     })?;
     let later = sim.power_cut(seed).boot(seed + 1000);
     hide(&later, draw.good);

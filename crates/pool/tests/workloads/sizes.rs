@@ -158,7 +158,7 @@ fn a_replacement_needs_room_for_all_metaslabs_and_no_more() {
         let enough = new_file(&world, "enough", needs_bytes.next_multiple_of(1 << 18));
         world.run(pool.replace(old, &enough)).unwrap();
         let names: Vec<&str> =
-            ["a", "enough", "c"][..pool.vdevs().tops()[0].spread().children().max(2) as usize].to_vec();
+            ["a", "enough", "c"][..pool.vdevs().tops()[0].spread().children().max(2)].to_vec();
         wait_until(&world, &pool, &names, || lacks_nothing(&pool));
         assert_eq!(capacity(&pool), before);
         work(&world, &pool, &mut tree, &mut dice);
