@@ -214,9 +214,9 @@ fn build(lanes: &BTreeSet<Lane>) -> Result<BTreeMap<String, Program>, String> {
     if lanes.iter().any(|lane| lane.target == Target::Lib) {
         cargo.arg("--lib");
     }
-    if std::env::var_os(TARGET_DIR).is_none() {
-        cargo.env(TARGET_DIR, below.join("build"));
-    }
+    // Never the directory of the checkout: cargo takes the two trees for one, and the checkout's next build would have
+    // mutants in it.
+    cargo.env(TARGET_DIR, below.join("build"));
     let programs = built(&mut cargo)?;
     Ok(programs.into_iter().map(|program| (program.name().to_owned(), program)).collect())
 }

@@ -6,7 +6,6 @@
 //!  txg T+1       open ─ B shares A's blocks ─ A's dataset goes ─────────────── syncing ─► stable
 //! ```
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +26,7 @@ const RECORD: u64 = 16 << 10;
 const FILE_BYTES: u64 = 20 * RECORD;
 /// The amount of data that the older txg has to write.
 const LOAD_BYTES: usize = 16 << 20;
-/// The time that each request to a data disk takes in addition while the older txg is syncing.
+/// The time that each request to a disk takes in addition.
 const SLOW: Duration = Duration::from_millis(50);
 /// The number of images of each run. Those after the clone became stable are imported.
 const IMAGES: usize = 60;
@@ -160,19 +159,16 @@ pub fn is_syncing(pool: &Pool) -> bool {
     pool.txgs().open_txg() > pool.txgs().synced_txg().next()
 }
 
-/// Has each request to a data disk take longer by `delay`.
+/// Has each request to the disks take longer by `delay`.
 fn delay(sim: &Sim, shape: &Shape, delay: Duration) {
-    let is_data = |path: &PathBuf| !path.ends_with("l");
-    shape.disks().filter(is_data).for_each(|path| sim.disk(&path).set_delay(delay));
+    shape.disks().for_each(|path| sim.disk(&path).set_delay(delay));
 }
 
 /// Runs an action while an older txg, which has much to write, is syncing. Returns when both are
-/// done. The data disks are so slow that an action which needs only the cache and the log begins
-/// while the older txg still writes its datasets, before its tasks.
-async fn while_syncing<T>(sim: &Sim, shape: &Shape, pool: &Arc<Pool>, act: impl Future<Output = T>) -> T {
+/// done.
+async fn while_syncing<T>(sim: &Sim, pool: &Arc<Pool>, act: impl Future<Output = T>) -> T {
     let fs = pool.filesystem(POOL).await.expect("it opens");
     make(&fs.zfs, "load", &noise(LOAD_BYTES, 9)).await;
-    delay(sim, shape, SLOW);
     let act = async {
         while !is_syncing(pool) {
             sim.sleep(Duration::from_micros(50)).await;
@@ -181,7 +177,6 @@ async fn while_syncing<T>(sim: &Sim, shape: &Shape, pool: &Arc<Pool>, act: impl 
     };
     let (synced, done) = join(pool.sync_now(), act).await;
     synced.expect("txgs turn");
-    delay(sim, shape, Duration::ZERO);
     done
 }
 
@@ -228,7 +223,15 @@ fn a_clone_outlives_what_it_was_taken_from_though_an_older_txg_is_syncing() {
                 assert!(is_syncing(&pool), "the older txg has ended too soon for the test");
                 (freeing.act)(Arc::clone(&pool)).await
             };
-            while_syncing(&sim, &STRIPE, &pool, both).await.expect("nothing is in its way");
+            // The disks are so slow that an operation which needs only the cache begins while the
+            // older txg still writes its datasets, before its tasks.
+            let slowly = async {
+                delay(&sim, &STRIPE, SLOW);
+                let done = both.await;
+                delay(&sim, &STRIPE, Duration::ZERO);
+                done
+            };
+            while_syncing(&sim, &pool, slowly).await.expect("nothing is in its way");
             for round in 0..4 {
                 let fs = pool.filesystem(POOL).await.expect("it opens");
                 make(&fs.zfs, &format!("next{round}"), &noise(FILE_BYTES as usize, 20 + round)).await;
@@ -259,7 +262,7 @@ fn a_logged_clone_is_replayed_whole_though_what_it_was_taken_from_is_being_destr
                 assert!(is_syncing(&pool), "the older txg has ended too soon for the test");
                 (freeing.act)(Arc::clone(&pool)).await
             };
-            while_syncing(&sim, &LOG, &pool, both).await.expect("nothing is in its way");
+            while_syncing(&sim, &pool, both).await.expect("nothing is in its way");
             sim.mark("done");
         });
         let (mut replayed, mut images) = (0, 0);
