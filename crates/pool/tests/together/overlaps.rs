@@ -6,13 +6,14 @@
 //!  txg T+1       open ─ B shares A's blocks ─ A's dataset goes ─────────────── syncing ─► stable
 //! ```
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use env::{BoxFuture, Env};
 use futures::future::join;
 use pool::{Filesystem, Pool, PoolError};
-use sim::{DiskModel, Sim};
+use sim::{DiskModel, Sim, Slowness};
 use units::ObjectId;
 use vdev::PoolState;
 use zpl::{Cred, FilePlace, NewNode, WriteFlags, Zfs};
@@ -24,14 +25,14 @@ use crate::story::{Tell, drawn, run, tell};
 
 const RECORD: u64 = 16 << 10;
 const FILE_BYTES: u64 = 20 * RECORD;
-/// The amount of data that the older txg has to write.
-const LOAD_BYTES: usize = 16 << 20;
-/// The time that each request to a disk takes in addition.
-const SLOW: Duration = Duration::from_millis(50);
+/// An amount of data that begins no txg.
+const SMALL_LOAD_BYTES: usize = 256 << 10;
+/// Each write and flush takes so many times as long.
+const SLOW: Slowness = Slowness { one_in: 1, times: 20 };
 /// The number of images of each run. Those after the clone became stable are imported.
 const IMAGES: usize = 60;
 /// The lowest number of imported images.
-const IMPORTED_MIN: usize = 5;
+const IMPORTED_MIN: usize = 12;
 
 const HEAD: &str = "whirl/f";
 const SNAPSHOT: &str = "whirl/f@s";
@@ -159,16 +160,19 @@ pub fn is_syncing(pool: &Pool) -> bool {
     pool.txgs().open_txg() > pool.txgs().synced_txg().next()
 }
 
-/// Has each request to the disks take longer by `delay`.
-fn delay(sim: &Sim, shape: &Shape, delay: Duration) {
-    shape.disks().for_each(|path| sim.disk(&path).set_delay(delay));
+/// From now on, sets how slow the writes of the data disks are. Reads do not wait for them.
+fn slow_down(sim: &Sim, shape: &Shape, slowness: Option<Slowness>) {
+    let is_data = |path: &PathBuf| !path.ends_with("l");
+    shape.disks().filter(is_data).for_each(|path| sim.disk(&path).slow_down(slowness));
 }
 
-/// Runs an action while an older txg, which has much to write, is syncing. Returns when both are
-/// done.
-async fn while_syncing<T>(sim: &Sim, pool: &Arc<Pool>, act: impl Future<Output = T>) -> T {
+/// Runs an action as soon as an older txg is syncing. Writes are so slow that an action which only
+/// reads, or writes to a log, begins while the older txg still writes its datasets, before its tasks.
+async fn while_writing<T>(sim: &Sim, shape: &Shape, pool: &Arc<Pool>, act: impl Future<Output = T>) -> T {
     let fs = pool.filesystem(POOL).await.expect("it opens");
-    make(&fs.zfs, "load", &noise(LOAD_BYTES, 9)).await;
+    make(&fs.zfs, "load", &noise(SMALL_LOAD_BYTES, 9)).await;
+    assert!(!is_syncing(pool), "a txg has begun by itself, and may have run its tasks");
+    slow_down(sim, shape, Some(SLOW));
     let act = async {
         while !is_syncing(pool) {
             sim.sleep(Duration::from_micros(50)).await;
@@ -177,6 +181,7 @@ async fn while_syncing<T>(sim: &Sim, pool: &Arc<Pool>, act: impl Future<Output =
     };
     let (synced, done) = join(pool.sync_now(), act).await;
     synced.expect("txgs turn");
+    slow_down(sim, shape, None);
     done
 }
 
@@ -223,15 +228,7 @@ fn a_clone_outlives_what_it_was_taken_from_though_an_older_txg_is_syncing() {
                 assert!(is_syncing(&pool), "the older txg has ended too soon for the test");
                 (freeing.act)(Arc::clone(&pool)).await
             };
-            // The disks are so slow that an operation which needs only the cache begins while the
-            // older txg still writes its datasets, before its tasks.
-            let slowly = async {
-                delay(&sim, &STRIPE, SLOW);
-                let done = both.await;
-                delay(&sim, &STRIPE, Duration::ZERO);
-                done
-            };
-            while_syncing(&sim, &pool, slowly).await.expect("nothing is in its way");
+            while_writing(&sim, &STRIPE, &pool, both).await.expect("nothing is in its way");
             for round in 0..4 {
                 let fs = pool.filesystem(POOL).await.expect("it opens");
                 make(&fs.zfs, &format!("next{round}"), &noise(FILE_BYTES as usize, 20 + round)).await;
@@ -262,7 +259,7 @@ fn a_logged_clone_is_replayed_whole_though_what_it_was_taken_from_is_being_destr
                 assert!(is_syncing(&pool), "the older txg has ended too soon for the test");
                 (freeing.act)(Arc::clone(&pool)).await
             };
-            while_syncing(&sim, &pool, both).await.expect("nothing is in its way");
+            while_writing(&sim, &LOG, &pool, both).await.expect("nothing is in its way");
             sim.mark("done");
         });
         let (mut replayed, mut images) = (0, 0);

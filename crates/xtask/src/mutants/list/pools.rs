@@ -24,6 +24,18 @@ pub const MUTANTS: &[Mutant] = &[
         lane: test("sawmill-pool", "crash", "a_single_disk_that_loses_its_cache_costs_nothing_acknowledged"),
     },
     Mutant {
+        name: "task-in-an-older-txg",
+        what: "A destroy runs in the sync of an older txg than a clone that was made before the destroy.",
+        file: "crates/pool/src/txg/tasks.rs",
+        old: "let since = gate.open_txg();",
+        new: "let since = if MUTANT { Txg::ZERO } else { gate.open_txg() };",
+        lane: test(
+            "sawmill-pool",
+            "together",
+            "a_clone_outlives_what_it_was_taken_from_though_an_older_txg_is_syncing",
+        ),
+    },
+    Mutant {
         name: "added-vdev-not-in-the-config",
         what: "An add does not store the configuration with the new vdevs in its txg.",
         file: "crates/pool/src/add.rs",
