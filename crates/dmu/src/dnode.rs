@@ -402,7 +402,7 @@ impl Dnode {
         self.mark_dirty_beside(txg, bytes, 0);
     }
 
-    /// The same for data that take more memory than they have bytes.
+    /// As [`Self::mark_dirty`], for data whose buffers are larger than the data by `beside` bytes.
     fn mark_dirty_beside(&self, txg: Txg, bytes: u64, beside: u64) {
         let first = self.shared.mark_dirty(txg, self.me());
         let added = bytes + if first { DNODE_DIRTY_BYTES } else { 0 };

@@ -391,7 +391,8 @@ impl TxgGate {
         self.add(txg, bytes, 0);
     }
 
-    /// Counts what a change of `txg` writes, and what it takes in memory beside that.
+    /// Counts a change of `txg`: the bytes that it writes, and the bytes of memory that it takes in
+    /// addition.
     pub(crate) fn add(&self, txg: Txg, written: u64, beside: u64) {
         {
             let mut state = self.state.lock();

@@ -85,8 +85,8 @@ impl Dsl {
         self.add_freeing_space(tx, space).await
     }
 
-    /// Removes a bptree that cannot be read. What the bptree leads to is never freed, and counts as
-    /// leaked.
+    /// Removes a bptree that cannot be read. The space of the datasets in the bptree is never freed,
+    /// and is counted as leaked.
     ///
     /// # Errors
     /// Those of changing the MOS.

@@ -194,7 +194,7 @@ impl Dsl {
     ) -> Result<Vec<Blkptr>, DslError> {
         let head = self.loaded_dataset(dataset).await?;
         let turnover = match impatient(self.turnover(&head, births, &killed)).await {
-            // A livelist that is not kept is not used: its sums are compared with the clone's.
+            // A livelist that misses a txg is never used, because its sums differ from the clone's.
             Err(error) if error.is_loss() && SyncRead::Livelist.goes_on() => {
                 tracing::error!(%error, "a livelist cannot be found, and is not kept");
                 None

@@ -3,8 +3,9 @@
 //! ```text
 //!  blocks of dnodes written since ─► objects ─► what each was in the one, and is in the other ─► lines
 //! ```
-//! The order is that of object numbers, and the lines are OpenZFS's. What the file system is now is looked at in a
-//! snapshot that is made for that and goes with its hold: after the comparison, or at the next import after a crash.
+//! The lines are in the order of object numbers, and have OpenZFS's form. The present state of the file
+//! system is read from a snapshot that is made for the comparison. A temporary hold keeps the
+//! snapshot. The snapshot is destroyed with the hold, after the comparison or at the next import.
 
 use crate::{Held, Holder, names, refusal};
 use control::{ByteSink, DatasetDiff, Failure, FailureKind};
@@ -19,7 +20,7 @@ use zpl::{FileKind, Glimpse, ObjectPath, Zfs, ZplError};
 
 /// Lines are sent on when there are so many bytes of them.
 const SEND_BYTES: usize = 64 << 10;
-/// A snapshot that somebody reads is tried again after so long.
+/// The time after which the release of a snapshot that is being read is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 impl Holder {
@@ -30,7 +31,7 @@ impl Holder {
             return self.compare(&held, &form, to, &mut sink).await;
         }
         let maker = format!("zfs-diff-{}", call.process);
-        // A number of a process comes again while the snapshot of an earlier process is still read.
+        // The system reuses process numbers, and the snapshot of an earlier process may still be read.
         let now = format!("{}@{maker}-{:016x}", call.dataset, self.env.random_u64());
         let tag = format!("%{maker}");
         let cannot = |error| {
@@ -42,7 +43,7 @@ impl Holder {
         let snapshot = now.clone();
         let mut taken = ReleasedLater(Some(JustInTime { holder: Weak::clone(&self.own), snapshot, tag }));
         let compared = self.compare(&held, &form, &now, &mut sink).await;
-        // The caller finds no trace of the snapshot, unless somebody reads it.
+        // When the command ends, the snapshot is gone unless another program reads the snapshot.
         if let Some(first_try) = &taken.0
             && first_try.release().await.is_break()
         {
@@ -120,7 +121,7 @@ impl Holder {
     }
 }
 
-/// The snapshot of a comparison. A hold keeps it, and it goes with the hold.
+/// The snapshot of a comparison, which a temporary hold keeps.
 struct JustInTime {
     holder: Weak<Holder>,
     snapshot: String,
@@ -128,12 +129,13 @@ struct JustInTime {
 }
 
 impl JustInTime {
-    /// Releases the hold. It goes on only if somebody reads the snapshot, so that the release is to be tried again.
+    /// Releases the hold, which destroys the snapshot. Returns `Continue` if another program reads the
+    /// snapshot: the caller must try again.
     async fn release(&self) -> ControlFlow<()> {
         let Some(holder) = self.holder.upgrade() else { return ControlFlow::Break(()) };
         let Ok(held) = holder.pool_of(&self.snapshot) else { return ControlFlow::Break(()) };
         let names = [self.snapshot.clone()];
-        // Whoever looks for files in all snapshots has found this one, too.
+        // Programs that scan all snapshots may have opened this snapshot too.
         let _nobody_opens_it = holder.let_go_of(&held, &names).await;
         match held.pool.release(self.tag.clone(), names.into()).await {
             Err(PoolError::Busy { .. }) => return ControlFlow::Continue(()),
@@ -153,7 +155,7 @@ impl JustInTime {
     }
 }
 
-/// Has the hold released even if the comparison is given up.
+/// Releases the hold in the background when the comparison is dropped.
 struct ReleasedLater(Option<JustInTime>);
 
 impl Drop for ReleasedLater {

@@ -213,8 +213,8 @@ fn leaf_info(pool: &Pool, leaf: &Arc<Leaf>, id: u64, class: VdevClass) -> VdevIn
     info.whole_disk = config.whole_disk == Some(1);
     let (state, aux) = leaf.state();
     (info.state, info.aux) = (state_of(state), aux_of(aux));
-    // A device that could not be opened at import is known by its guid only. A device that is there,
-    // and has another history, is known by its path.
+    // A device that could not be opened is shown by its guid. A device that was opened and has another
+    // history is shown by its path.
     info.not_present = info.state == VdevState::CantOpen && aux != vdev::VdevAux::Elsewhere;
     info.stats = counters(&leaf.stats().snapshot());
     info.stats.physical_bytes = leaf.psize();

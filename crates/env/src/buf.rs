@@ -10,7 +10,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Alignment of every [`IoBuf`] in memory, in bytes: enough for `O_DIRECT` everywhere.
 pub const IO_ALIGN_BYTES: usize = 4096;
 
-/// What an `Arc<IoBuf>` takes beside its pages: two counts and the buffer's fields.
+/// The memory of an `Arc<IoBuf>` without its pages, in bytes: two counts and the fields.
 const SHARED_BYTES: usize = 2 * size_of::<usize>() + size_of::<IoBuf>();
 
 #[derive(Clone, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -85,7 +85,7 @@ impl IoBuf {
         buf
     }
 
-    /// Bytes of memory behind it: whole pages, and what a shared buffer takes beside them.
+    /// The memory of the buffer in bytes: whole pages, and the fields of a shared buffer.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.pages.capacity() * IO_ALIGN_BYTES + SHARED_BYTES

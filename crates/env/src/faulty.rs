@@ -60,7 +60,7 @@ struct Plan {
     discard: Rule,
     /// Byte ranges, and the operations that always fail there.
     bad: Vec<(FaultOp, Range<u64>)>,
-    /// Bytes of which operations are not counted, and fail only with the whole device.
+    /// Operations within these bytes are not counted, and fail only if the whole device is gone.
     spared: Option<Range<u64>>,
     is_gone: bool,
     /// Requests until it goes, if that is on order: the last of these fails already.
@@ -123,7 +123,8 @@ impl Faults {
         self.0.lock().bad.push((op, bytes));
     }
 
-    /// Operations within these bytes are not counted from now on, and fail only with the whole device.
+    /// From now on, operations within these bytes are not counted. They fail only if the whole device
+    /// is gone.
     pub fn spare(&self, bytes: Range<u64>) {
         self.0.lock().spared = Some(bytes);
     }

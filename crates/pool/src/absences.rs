@@ -95,7 +95,7 @@ impl Pool {
             // Writes need not wait for the record that a leaf is whole again.
             self.absences.is_unrecorded.fetch_or(is_more, Ordering::AcqRel);
             if is_more {
-                // The leaves that go on have a state then that the other leaves do not have.
+                // The next txg gives the other leaves a state that the failed leaf does not have.
                 self.gate.hurry(self.gate.open_txg());
             }
         }

@@ -140,8 +140,8 @@ impl Beneath {
     /// followed.
     ///
     /// # Errors
-    /// The error of the operating system; also if the path is a pipe, socket or device, because
-    /// writing there may have any effect.
+    /// The error of the operating system. A pipe, a socket or a device at the path is refused too,
+    /// because a write to it could have any effect.
     pub fn create(&self, path: &[u8], permissions: u32) -> io::Result<File> {
         match self.kind_at(path)? {
             None | Some(FileKind::File) => {}

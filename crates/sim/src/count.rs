@@ -1,7 +1,7 @@
-//! How many crash states a run of tests visits.
+//! Counts the crash states that a run of tests visits.
 //!
-//! `SAWMILL_COUNT_STATES=FILE`: each state that is booted adds one byte to the file, so that the
-//! states of many test programs, side by side and one after another, add up to the file's length.
+//! With `SAWMILL_COUNT_STATES=FILE`, each state that is booted appends one byte to the file. The
+//! length of the file is the number of states of all test programs that ran with this variable.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -15,7 +15,7 @@ static STATES: LazyLock<Option<File>> = LazyLock::new(|| {
     Some(file.unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 });
 
-/// One more state is visited.
+/// Counts a state that a test visits.
 pub(crate) fn one_more_state() {
     if let Some(mut file) = STATES.as_ref() {
         file.write_all(b".").expect("the file of states can be written");

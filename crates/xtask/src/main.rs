@@ -101,7 +101,8 @@ fn part_of_histories(steps: u32, part: u32, parts: u32) -> bool {
     })
 }
 
-/// The crash tests of pools, with so many states of each run; says how many states there were.
+/// Runs the crash tests of pools with this number of states of each run, and prints how many states
+/// were visited.
 fn crashes(images: u32, runs: u32) -> ExitCode {
     let states = Path::new("target/states");
     _ = std::fs::remove_file(states);
@@ -115,7 +116,7 @@ fn crashes(images: u32, runs: u32) -> ExitCode {
         counted(cargo);
         cargo.env("SAWMILL_CRASH_RUNS", runs.to_string());
     });
-    // The other tests draw their runs themselves.
+    // The other tests choose their runs themselves.
     let others = lane("sawmill-pool", "crash", "", |cargo| {
         counted(cargo);
         cargo.args(["--skip", "images::"]);

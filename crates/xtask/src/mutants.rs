@@ -57,7 +57,7 @@ pub struct Mutant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Lane {
     pub package: &'static str,
-    pub target: Target,
+    pub target: TestTarget,
     /// The name of the test, or a part of it.
     pub filter: &'static str,
     pub env: &'static [(&'static str, &'static str)],
@@ -65,7 +65,7 @@ pub struct Lane {
 
 /// A test program of a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Target {
+pub enum TestTarget {
     /// The unit tests of its library.
     Lib,
     /// A program of its directory `tests`.
@@ -96,8 +96,8 @@ impl Lane {
     fn program(&self) -> String {
         let package = self.package.trim_start_matches("sawmill-");
         match self.target {
-            Target::Lib => package.to_owned(),
-            Target::Test(name) => format!("{package}/{name}"),
+            TestTarget::Lib => package.to_owned(),
+            TestTarget::Test(name) => format!("{package}/{name}"),
         }
     }
 
@@ -199,8 +199,8 @@ fn build(lanes: &BTreeSet<Lane>) -> Result<BTreeMap<String, Program>, String> {
     let programs: BTreeSet<&str> = lanes
         .iter()
         .filter_map(|lane| match lane.target {
-            Target::Lib => None,
-            Target::Test(name) => Some(name),
+            TestTarget::Lib => None,
+            TestTarget::Test(name) => Some(name),
         })
         .collect();
     let mut cargo = Command::new(env!("CARGO"));
@@ -211,11 +211,11 @@ fn build(lanes: &BTreeSet<Lane>) -> Result<BTreeMap<String, Program>, String> {
     for program in programs {
         cargo.args(["--test", program]);
     }
-    if lanes.iter().any(|lane| lane.target == Target::Lib) {
+    if lanes.iter().any(|lane| lane.target == TestTarget::Lib) {
         cargo.arg("--lib");
     }
-    // Never the directory of the checkout: cargo takes the two trees for one, and the checkout's next build would have
-    // mutants in it.
+    // This must never be the target directory of the checkout. Cargo does not distinguish the two
+    // trees, so the next build of the checkout would contain mutants.
     cargo.env(TARGET_DIR, below.join("build"));
     let programs = built(&mut cargo)?;
     Ok(programs.into_iter().map(|program| (program.name().to_owned(), program)).collect())

@@ -12,6 +12,7 @@ use units::{BlockId, ObjectId, Txg};
 use zio::PointerForms;
 
 mod damaged;
+mod memory;
 mod numbers;
 mod plans;
 mod sparse;

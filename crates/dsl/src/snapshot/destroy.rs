@@ -165,8 +165,9 @@ impl Dsl {
         next.try_change(tx, |phys| add(&mut phys.unique_bytes, alone.used))
     }
 
-    /// What is a head's alone: all that it refers to, but what the snapshot before has of that. What the head let go of
-    /// below a damaged block is on no deadlist, so that the sum may come to less than nothing.
+    /// Counts the bytes that only the head refers to: all bytes of the head without the bytes that
+    /// the snapshot before it has too. Blocks that the head freed below a damaged block are on no
+    /// deadlist, so the difference can be negative. The count is zero then.
     pub(crate) async fn recount_unique(&self, tx: &Tx, head: &Dataset) -> Result<(), DslError> {
         let shared = match self.before(head).await? {
             Some(before) => {

@@ -23,7 +23,7 @@ const A: u64 = 0xa;
 const B: u64 = 0xb;
 /// More files than a client can write before the end of the test.
 const MANY: u64 = 1000;
-/// A txg becomes stable within so many milliseconds.
+/// The time in milliseconds within which a txg certainly becomes stable.
 const LONGER_THAN_A_TXG_MS: u64 = 2500;
 const HALVES: [&str; 2] = ["/dev/disk/a", "/dev/disk/b"];
 /// The message for a device with another history.
@@ -220,8 +220,8 @@ fn copied(seed: u64) -> Result<u64, String> {
     let (a, ledger) = (Node::new(&sim, A), Ledger::default());
     let half = HALVES[seed as usize % 2];
     let name = format!("/dev/disk/{}-copy", if seed % 4 < 2 { "0" } else { "z" });
-    // A copy that has missed no txg is as new as the half: it is told of by nothing, and the half is
-    // taken because it is where its label says.
+    // A copy that has missed no txg looks like a second path to the half. The import reports nothing
+    // then, and uses the device at the path that the label names.
     let has_missed = !seed.is_multiple_of(3);
     let wait = if has_missed { LONGER_THAN_A_TXG_MS } else { 100 };
     sim.run_until(async {

@@ -53,8 +53,8 @@ impl Pool {
         .await
     }
 
-    /// Releases the temporary holds of processes that a crash ended. A snapshot that only waited for the release goes.
-    /// A hold that cannot be released stays, and keeps nobody from the pool.
+    /// Releases the temporary holds that a crash left, and destroys the snapshots that only these holds
+    /// kept. A hold that cannot be released stays, and the import continues.
     pub(crate) async fn release_temporary_holds(self: &Arc<Self>) -> Result<(), PoolError> {
         let holds = match self.dsl.temporary_holds().await {
             Ok(holds) => holds,

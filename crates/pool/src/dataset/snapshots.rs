@@ -47,8 +47,8 @@ impl Pool {
         }
     }
 
-    /// Makes a snapshot that goes as soon as the hold under `tag` is released: by [`Pool::release`], or by the next import
-    /// after a crash.
+    /// Makes a snapshot that is destroyed when the hold with this `tag` is released, by
+    /// [`Pool::release`] or by the next import.
     ///
     /// # Errors
     /// As [`Pool::snapshot`] and [`Pool::hold`].

@@ -16,8 +16,8 @@ use crate::shape::{POOL, Shape, brisk};
 use crate::steps::{self, Hand};
 use crate::story::{run, tell};
 
-/// Bytes of a leaf that belong to nobody. A pool that cannot read a block reads these, to see
-/// whether the device reads at all.
+/// Bytes of a leaf that are never used. A pool that cannot read a block reads these bytes, and so
+/// learns whether the device can be read at all.
 pub const PROBED: Range<u64> = LABEL_START_BYTES - 4096..LABEL_START_BYTES;
 
 /// No txg ends by itself.

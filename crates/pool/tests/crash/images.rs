@@ -16,7 +16,7 @@ use crate::promise::Promise;
 use crate::shape::{DRAID, LOG, MIRROR, MIRRORED_LOG, POOL, RAIDZ, SINGLE, STRIPE, Shape, TWO_LOGS, brisk};
 use crate::space;
 use crate::story::{Tell, number, run, tell};
-use crate::variants::{Crashed, WAYS, Way};
+use crate::variants::{CrashedImage, ImportWay, WAYS};
 
 /// Images of each run that are imported, drawn from all.
 const IMAGES_PER_RUN: usize = 10;
@@ -24,9 +24,9 @@ const IMAGES_PER_RUN: usize = 10;
 const ZDB_ONE_IN: usize = 50;
 /// One in so many is also opened as of the txgs before its last.
 const EARLIER_ONE_IN: usize = 4;
-/// One in so many is imported in one more way.
+/// One image in so many is also imported in another way.
 const OTHER_WAY_ONE_IN: usize = 2;
-/// In the runs of one in so many seeds `zdb` judges a pool that went back to an older txg.
+/// `zdb` checks the pool that went back to an older txg in the runs of one seed in so many.
 const ZDB_OF_OLDER_ONE_IN: u64 = 3;
 /// And in one of so many the power is cut again while the log is replayed.
 const TWICE_ONE_IN: usize = 4;
@@ -137,9 +137,9 @@ impl Run {
         }
         if turn.is_multiple_of(OTHER_WAY_ONE_IN) {
             let (shape, model, seed) = (self.shape, &self.model, self.seed);
-            let crashed = Crashed { image, shape, model, promise: &promise, seed, story: &story };
+            let crashed = CrashedImage { image, shape, model, promise: &promise, seed, story: &story };
             let way = WAYS[turn / OTHER_WAY_ONE_IN % WAYS.len()];
-            crashed.check(way, by_zdb || way == Way::Older && seed.is_multiple_of(ZDB_OF_OLDER_ONE_IN));
+            crashed.check(way, by_zdb || way == ImportWay::Older && seed.is_multiple_of(ZDB_OF_OLDER_ONE_IN));
         }
         if turn.is_multiple_of(TWICE_ONE_IN) {
             self.check_twice(&sim.recording(), &promise, turn, &story);

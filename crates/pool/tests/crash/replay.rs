@@ -184,7 +184,7 @@ async fn root_of(sim: &Sim, dataset: &str) -> Vec<Dva> {
     bp.dvas().collect()
 }
 
-/// The pool whose log of `whirl/a` has no header, because the root of `whirl/a` is lost in that way.
+/// Returns a world in which `lose` has lost the root of `whirl/a`, and with it the header of its log.
 fn without_header(image: &CrashImage, places: &[Dva], lose: impl Fn(&SimDisk, u64)) -> Sim {
     let sim = image.boot(30_300);
     for place in places {

@@ -30,7 +30,8 @@ pub async fn check(pool: &Arc<Pool>) {
     assert_eq!(allocated, reachable, "allocated, and reachable from the roots");
 }
 
-/// The same where reads failed: what lies below a lost block stays allocated, and the block is named.
+/// As [`check`], after reads have failed: the space below a lost block stays allocated, and the pool
+/// reports the block.
 #[allow(dead_code, reason = "some lanes have no reads that fail")]
 pub async fn check_but_leaks(pool: &Arc<Pool>) {
     let (allocated, reachable) = added_up(pool).await;
@@ -39,7 +40,7 @@ pub async fn check_but_leaks(pool: &Arc<Pool>) {
     assert!(allocated == reachable || is_named, "{} bytes are nobody's", allocated - reachable);
 }
 
-/// Bytes that are allocated, and bytes that are reachable from the roots.
+/// Returns the bytes that are allocated, and the bytes that are reachable from the roots.
 async fn added_up(pool: &Arc<Pool>) -> (u64, u64) {
     for dataset in pool.dsl().list(&pool.name()).await.expect("it lists") {
         pool.close_filesystem(&dataset.name).await.expect("a file system closes");

@@ -1,10 +1,10 @@
 //! Crash images, imported in every way that an operator can ask for.
 //!
 //! ```text
-//!   image ─► read-only (nothing is written), then plainly       what was promised is there
-//!         ─► -m, -F, -FX: nothing is missing or damaged         what was promised is there
-//!         ─► -T (the txg before the newest)                     an older state, and the logs are given up
-//!   then: a file is written, the pool is exported, imported, and all space is somebody's
+//!   image ─► read-only (no write), then plainly       all acknowledged writes are there
+//!         ─► -m, -F, -FX (nothing is damaged)         all acknowledged writes are there
+//!         ─► -T (the txg before the newest)           an older state without its logs
+//!   then: a file is written, the pool is exported and imported, and no space is lost
 //! ```
 
 use std::sync::Arc;
@@ -24,21 +24,22 @@ use crate::story::{run, tell};
 
 /// A way to import a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ImportWay {
     ReadOnly,
     WithoutLogs,
     Recent,
     Any,
-    /// As of the txg before the newest.
+    /// The state of the txg before the newest.
     Older,
 }
 
-pub const WAYS: [Way; 5] = [Way::ReadOnly, Way::WithoutLogs, Way::Recent, Way::Any, Way::Older];
+pub const WAYS: [ImportWay; 5] =
+    [ImportWay::ReadOnly, ImportWay::WithoutLogs, ImportWay::Recent, ImportWay::Any, ImportWay::Older];
 
 const AFTERWARDS: &[u8] = b"written afterwards";
 
-impl Way {
-    /// `newest` is the txg that a plain import opens.
+impl ImportWay {
+    /// Returns the options of the import. `newest` is the txg that a plain import opens.
     fn spec(self, newest: Txg) -> ImportSpec {
         let plain = ImportSpec::default();
         match self {
@@ -51,8 +52,8 @@ impl Way {
     }
 }
 
-/// One image, and what was promised in it.
-pub struct Crashed<'a> {
+/// One image, and the writes that were acknowledged before it.
+pub struct CrashedImage<'a> {
     pub image: &'a CrashImage,
     pub shape: &'static Shape,
     pub model: &'a Model,
@@ -61,21 +62,21 @@ pub struct Crashed<'a> {
     pub story: &'a str,
 }
 
-impl Crashed<'_> {
+impl CrashedImage<'_> {
     /// Imports the image in one way, uses the pool, and imports it again plainly.
-    pub fn check(&self, way: Way, by_zdb: bool) {
+    pub fn check(&self, way: ImportWay, by_zdb: bool) {
         tell(format!("{}: imported {way:?}", self.story));
         let newest = self.newest();
         let sim = self.image.boot(self.seed);
         match way {
-            Way::ReadOnly => self.look(&sim, newest),
+            ImportWay::ReadOnly => self.look(&sim, newest),
             _ => self.use_it(&sim, way, newest),
         }
         run(&sim, async {
             let pool = self.import(&sim, ImportSpec::default()).await;
             let fs = pool.filesystem(POOL).await.expect("the log replays");
             match way {
-                Way::ReadOnly => self.model.check(&fs.zfs, self.promise).await,
+                ImportWay::ReadOnly => self.model.check(&fs.zfs, self.promise).await,
                 _ => assert!(is_kept(&fs.zfs).await, "what was written after the import is gone"),
             }
             drop(fs);
@@ -102,10 +103,10 @@ impl Crashed<'_> {
         })
     }
 
-    /// An import for reading only reads everything and changes nothing.
+    /// Imports the pool read-only and reads all blocks. The import changes nothing.
     fn look(&self, sim: &Sim, newest: Txg) {
         run(sim, async {
-            let pool = self.import(sim, Way::ReadOnly.spec(newest)).await;
+            let pool = self.import(sim, ImportWay::ReadOnly.spec(newest)).await;
             assert_eq!(pool.opened_txg(), newest);
             space::reachable(&pool).await.expect("all of it reads");
             pool.close(PoolState::Exported).await.expect("a pool closes");
@@ -117,13 +118,13 @@ impl Crashed<'_> {
         }
     }
 
-    /// An import for writing, a file written with a promise, and an export.
-    fn use_it(&self, sim: &Sim, way: Way, newest: Txg) {
+    /// Imports the pool for writing, writes a file stably, and exports the pool.
+    fn use_it(&self, sim: &Sim, way: ImportWay, newest: Txg) {
         run(sim, async {
             let pool = self.import(sim, way.spec(newest)).await;
-            assert_eq!(pool.opened_txg() == newest, way != Way::Older, "{} opened", pool.opened_txg());
+            assert_eq!(pool.opened_txg() == newest, way != ImportWay::Older, "{} opened", pool.opened_txg());
             let fs = pool.filesystem(POOL).await.expect("the log replays");
-            if way != Way::Older {
+            if way != ImportWay::Older {
                 self.model.check(&fs.zfs, self.promise).await;
             }
             write(&fs.zfs).await;

@@ -15,7 +15,7 @@ use crate::lost::{LossKind, VictimBlock, image, lose, targets, tuning};
 use crate::shape::{POOL, SINGLE};
 use crate::story::{Tell, run, tell};
 
-/// A list of so many entries does not fit into a block pointer.
+/// A list with this number of entries is too long to be embedded in a block pointer.
 const ENOUGH_ENTRIES: usize = 2;
 const PLAIN: WriteFlags = WriteFlags { append: false, sync: false, drop_setid: false };
 
@@ -247,7 +247,7 @@ fn a_damaged_history_begins_anew() {
     }
 }
 
-/// A pool whose last txg has left frees to the next txg, and the list's object.
+/// Returns the image of a pool whose last txg deferred frees, and the object of their list.
 fn with_deferred_frees() -> (CrashImage, ObjectId) {
     let sim = Sim::seed(73_000);
     SINGLE.add_disks(&sim, DiskModel::instant());
@@ -256,7 +256,7 @@ fn with_deferred_frees() -> (CrashImage, ObjectId) {
         let pool = SINGLE.create(&sim, tuning()).await;
         let list = pool.dsl().directory_object(SYNC_BPOBJ).await.expect("it is there");
         for round in 0..40 {
-            // A txg that changes a remark only allocates nothing before its first pass has ended.
+            // A txg that changes only the comment allocates nothing in its first pass.
             let name = format!("{POOL}/set{round}");
             pool.create_filesystem(&name, Vec::new()).await.expect("there is room");
             pool.set_comment(Some(format!("round {round}"))).await.expect("there is room");

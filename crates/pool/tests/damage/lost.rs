@@ -90,8 +90,8 @@ impl VictimBlock {
         self.kind.of_mos && kinds.iter().any(|kind| kind.raw() == self.kind.object_type)
     }
 
-    /// True if the block is a part of the dataset: of its objset, or of what the pool has of the
-    /// dataset and its dir by themselves.
+    /// True if the block belongs to the dataset: to its objset, or to the objects of the dataset and
+    /// its dir in the meta-objset.
     fn is_above(&self, dataset: &DatasetName) -> bool {
         match self.kind.of_mos {
             true => [dataset.dataset, dataset.dir].contains(&self.bookmark.object),
@@ -103,7 +103,7 @@ impl VictimBlock {
     /// space map logs. All three copies of the block are lost here.
     fn may_forbid_use(&self, kind: LossKind) -> bool {
         let more = [ObjectType::SPACE_MAP, ObjectType::OTN_ZAP_METADATA, ObjectType::OTN_UINT64_METADATA];
-        // A log may come back with the root of its dataset.
+        // A root that becomes readable again brings its log back.
         let is_root = self.kind.object_type == ObjectType::OBJSET.raw();
         let may_come_back = is_root && kind == LossKind::ReadError;
         self.may_forbid_import() || self.is_of_pool(&more) || may_come_back

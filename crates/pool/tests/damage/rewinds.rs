@@ -34,7 +34,7 @@ const ZDB_ONE_IN: usize = 12;
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 /// The slot size of the rings of all disks, because their sectors are small.
 const SLOT_BYTES: usize = 1 << UBERBLOCK_SHIFT_MIN;
-/// Txgs before the first image.
+/// The number of txgs before the first image.
 const OLDER_STATES: usize = 4;
 const WRITERS: u64 = 4;
 const WRITES: u64 = 40;
@@ -75,7 +75,7 @@ fn record(shape: &Shape, seed: u64) -> Recording {
     run(&sim, async {
         let pool = shape.create(&sim, brisk()).await;
         let fs = pool.filesystem(POOL).await.expect("the root file system opens");
-        // Every image has older states.
+        // Every image must have older states.
         for _ in 0..OLDER_STATES {
             pool.sync_now().await.expect("txgs turn");
         }

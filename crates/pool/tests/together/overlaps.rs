@@ -25,9 +25,9 @@ use crate::story::{Tell, drawn, run, tell};
 
 const RECORD: u64 = 16 << 10;
 const FILE_BYTES: u64 = 20 * RECORD;
-/// An amount of data that begins no txg.
+/// An amount of data that does not start a txg.
 const SMALL_LOAD_BYTES: usize = 256 << 10;
-/// Each write and flush takes so many times as long.
+/// How much slower writes and flushes are.
 const SLOW: Slowness = Slowness { one_in: 1, times: 20 };
 /// The number of images of each run. Those after the clone became stable are imported.
 const IMAGES: usize = 60;
@@ -160,14 +160,14 @@ pub fn is_syncing(pool: &Pool) -> bool {
     pool.txgs().open_txg() > pool.txgs().synced_txg().next()
 }
 
-/// From now on, sets how slow the writes of the data disks are. Reads do not wait for them.
+/// Makes the writes of the data disks slow, or normal again. Reads stay fast.
 fn slow_down(sim: &Sim, shape: &Shape, slowness: Option<Slowness>) {
     let is_data = |path: &PathBuf| !path.ends_with("l");
     shape.disks().filter(is_data).for_each(|path| sim.disk(&path).slow_down(slowness));
 }
 
-/// Runs an action as soon as an older txg is syncing. Writes are so slow that an action which only
-/// reads, or writes to a log, begins while the older txg still writes its datasets, before its tasks.
+/// Runs an action as soon as an older txg is syncing. The data disks write slowly. Therefore an
+/// action that only reads, or writes to a log, begins before the tasks of the older txg.
 async fn while_writing<T>(sim: &Sim, shape: &Shape, pool: &Arc<Pool>, act: impl Future<Output = T>) -> T {
     let fs = pool.filesystem(POOL).await.expect("it opens");
     make(&fs.zfs, "load", &noise(SMALL_LOAD_BYTES, 9)).await;

@@ -138,7 +138,7 @@ impl Tree {
 
     /// The file system holds what this tree holds, and not an object more.
     pub async fn check(&self, zfs: &Zfs) {
-        // An import frees objects without a name while the file system is in use.
+        // After an import, unlinked objects are freed in the background.
         zfs.purge().await.expect("what has no name is freed");
         for (&object, node) in &self.nodes {
             self.check_node(zfs, object, node).await;

@@ -7,7 +7,7 @@ mod pools;
 mod space;
 mod streams;
 
-use super::{Lane, Mutant, Target};
+use super::{Lane, Mutant, TestTarget};
 
 const ALL: [&[Mutant]; 6] =
     [devices::MUTANTS, space::MUTANTS, pools::MUTANTS, logs::MUTANTS, files::MUTANTS, streams::MUTANTS];
@@ -19,10 +19,10 @@ pub fn mutants() -> impl Iterator<Item = &'static Mutant> {
 
 /// One test of a library.
 const fn lib(package: &'static str, filter: &'static str) -> Lane {
-    Lane { package, target: Target::Lib, filter, env: &[] }
+    Lane { package, target: TestTarget::Lib, filter, env: &[] }
 }
 
 /// One test of a test program.
 const fn test(package: &'static str, program: &'static str, filter: &'static str) -> Lane {
-    Lane { package, target: Target::Test(program), filter, env: &[] }
+    Lane { package, target: TestTarget::Test(program), filter, env: &[] }
 }

@@ -79,11 +79,11 @@ struct Entry {
     ticket: u64,
 }
 
-/// What a block takes beside its buffers: its place in the table, of which an eighth is empty at
-/// least, a ticket, and the pointer for a cache device.
+/// The memory of a block without its buffers, in bytes: its entry in the table (an eighth of the
+/// table is empty), a ticket, and the pointer for a cache device.
 const BESIDE_BYTES: usize = size_of::<(Key, Entry)>() * 8 / 7 + size_of::<(Key, u64)>() + size_of::<Blkptr>();
 
-/// Bytes of memory that a buffer takes.
+/// The memory of a buffer, in bytes.
 fn memory_bytes(buf: Option<&Arc<IoBuf>>) -> usize {
     buf.map_or(0, |buf| buf.memory_bytes())
 }
@@ -93,7 +93,7 @@ impl Entry {
         memory_bytes(self.packed.as_ref())
     }
 
-    /// Bytes of memory, not bytes of data: a block of 512 bytes takes a page.
+    /// The memory of the block, in bytes. A block of 512 bytes takes a page.
     fn bytes(&self) -> usize {
         memory_bytes(self.data.as_ref()) + self.packed_bytes() + BESIDE_BYTES
     }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::POLL;
-use super::progress::Progress;
+use super::progress::SoakProgress;
 use super::replication::COPY;
 use super::run::Round;
 use crate::mounted::World;
@@ -28,7 +28,7 @@ impl Database {
 
     /// Keeps clients at work until the time is over, and then kills the daemon and the server. Calls
     /// `look` often.
-    pub fn work(&self, round: &Round<'_>, time: Duration, progress: &Progress, mut look: impl FnMut()) {
+    pub fn work(&self, round: &Round<'_>, time: Duration, progress: &SoakProgress, mut look: impl FnMut()) {
         let begun = Instant::now();
         let mut clients = self.server.start_clients(self.epoch.get());
         while begun.elapsed() < time {
@@ -46,13 +46,13 @@ impl Database {
     }
 
     /// Starts the server again, and compares it with what its clients saw committed.
-    pub fn bring_back(&self, progress: &Progress) {
+    pub fn bring_back(&self, progress: &SoakProgress) {
         self.server.forget_killed();
         self.server.start();
         self.close_epoch(progress);
     }
 
-    fn close_epoch(&self, progress: &Progress) {
+    fn close_epoch(&self, progress: &SoakProgress) {
         let epoch = self.epoch.get();
         let seen = self.server.seen(epoch);
         self.server.check(epoch, &seen);

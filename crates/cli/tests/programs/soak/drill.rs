@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::pause;
-use super::progress::Progress;
+use super::progress::SoakProgress;
 use super::run::Round;
 use crate::mounted::{POOL, World};
 
@@ -41,7 +41,7 @@ enum Trouble {
 const TROUBLES: [Trouble; 4] = [Trouble::Offline, Trouble::WritesFail, Trouble::Lost, Trouble::Slow];
 
 impl Trouble {
-    /// The words of `zinject` that make the trouble; none for a device that is simply offline.
+    /// Returns the arguments of `zinject` that cause the fault. An offline device needs no `zinject`.
     fn injection(self, device: &str) -> Option<String> {
         match self {
             Self::Offline => None,
@@ -62,7 +62,7 @@ impl Drill {
         Self { rng: Rng::with_seed(seed ^ 0x9e37_79b9_7f4a_7c15), faults: 0 }
     }
 
-    pub fn work(&mut self, round: &Round<'_>, progress: &Progress) {
+    pub fn work(&mut self, round: &Round<'_>, progress: &SoakProgress) {
         // A device may still lack what was written before the kill.
         wait_until_whole(round);
         while !round.is_over() {
@@ -74,7 +74,7 @@ impl Drill {
         }
     }
 
-    fn step(&mut self, round: &Round<'_>, progress: &Progress) {
+    fn step(&mut self, round: &Round<'_>, progress: &SoakProgress) {
         let device = DEVICES[self.rng.usize(..DEVICES.len())];
         let trouble = TROUBLES[self.rng.usize(..TROUBLES.len())];
         let held = HELD_MIN + HELD_MORE.mul_f64(self.rng.f64());
@@ -140,7 +140,7 @@ pub fn wait_until_whole(round: &Round<'_>) {
 }
 
 /// Has the pool read everything. No error may be left.
-fn scrub(round: &Round<'_>, progress: &Progress) {
+fn scrub(round: &Round<'_>, progress: &SoakProgress) {
     if round.may("zpool", &format!("scrub {POOL}")).is_none() {
         // A resilver may have begun anew.
         progress.refused.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::MEMORY_MIB;
-use super::progress::Progress;
+use super::progress::SoakProgress;
 use crate::mounted::World;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -76,7 +76,7 @@ impl Gauge {
     }
 
     /// Takes a sample when one is due, and prints a line each minute.
-    pub fn look(&mut self, world: &World, progress: &Progress) {
+    pub fn look(&mut self, world: &World, progress: &SoakProgress) {
         let at = self.round.elapsed();
         if self.samples.last().is_some_and(|last| at < last.at + LOOK_EVERY) {
             return;

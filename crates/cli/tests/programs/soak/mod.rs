@@ -52,7 +52,7 @@ use crate::postgres::Server;
 use database::Database;
 use drill::Drill;
 use gauge::Gauge;
-use progress::Progress;
+use progress::SoakProgress;
 use replication::{COPIES, Replication};
 use retention::Retention;
 use run::{Round, StormCounts};
@@ -91,7 +91,7 @@ struct Soak {
     replication: Replication,
     drill: Drill,
     gauge: Gauge,
-    progress: Progress,
+    progress: SoakProgress,
     counts: StormCounts,
 }
 
@@ -113,7 +113,7 @@ impl Soak {
             replication: Replication::default(),
             drill: Drill::new(seed),
             gauge: Gauge::new(),
-            progress: Progress::default(),
+            progress: SoakProgress::default(),
             counts: StormCounts::default(),
         })
     }

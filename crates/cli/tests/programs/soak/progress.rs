@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct SoakProgress {
     pub kills: AtomicU64,
     /// Transactions of the counting script, which are counted when an epoch of clients has ended.
     pub commits: AtomicU64,
@@ -44,7 +44,7 @@ const FLOORS: &[(&str, u64, u64)] = &[
     ("scrubs", 0, 1),
 ];
 
-impl Progress {
+impl SoakProgress {
     fn counts(&self) -> [(&'static str, u64); 11] {
         [
             ("kills", &self.kills),
@@ -73,7 +73,7 @@ impl Progress {
     }
 }
 
-impl fmt::Display for Progress {
+impl fmt::Display for SoakProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, (name, count)) in self.counts().iter().enumerate() {
             let comma = if at == 0 { "" } else { ", " };

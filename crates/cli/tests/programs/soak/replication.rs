@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::progress::Progress;
+use super::progress::SoakProgress;
 use super::run::{CommandOutcome, Round};
 use super::{MEMORY_MIB, pause};
 use crate::mounted::World;
@@ -39,7 +39,7 @@ pub struct Replication {
 }
 
 impl Replication {
-    pub fn work(&mut self, round: &Round<'_>, progress: &Progress) {
+    pub fn work(&mut self, round: &Round<'_>, progress: &SoakProgress) {
         while !round.is_over() {
             self.step(round, progress);
             pause(round, PAUSE);
@@ -47,7 +47,7 @@ impl Replication {
     }
 
     /// Takes a snapshot, and sends until the copy has the snapshot.
-    pub fn step(&mut self, round: &Round<'_>, progress: &Progress) {
+    pub fn step(&mut self, round: &Round<'_>, progress: &SoakProgress) {
         // No number is used twice, because a command that a kill cut off may have taken its snapshot.
         self.newest += 1;
         let line = format!("snapshot {SOURCE}@{}", self.newest);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::pause;
-use super::progress::Progress;
+use super::progress::SoakProgress;
 use super::run::{CommandOutcome, Round};
 use crate::mounted::{POOL, World};
 
@@ -25,7 +25,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    pub fn work(&mut self, round: &Round<'_>, progress: &Progress) {
+    pub fn work(&mut self, round: &Round<'_>, progress: &SoakProgress) {
         while !round.is_over() {
             self.take(round, progress);
             self.retire(round, progress);
@@ -33,7 +33,7 @@ impl Retention {
         }
     }
 
-    fn take(&mut self, round: &Round<'_>, progress: &Progress) {
+    fn take(&mut self, round: &Round<'_>, progress: &SoakProgress) {
         // No number is used twice, because a command that a kill cut off may have taken its snapshot.
         self.newest += 1;
         self.doubtful.insert(self.newest);
@@ -45,7 +45,7 @@ impl Retention {
         }
     }
 
-    fn retire(&mut self, round: &Round<'_>, progress: &Progress) {
+    fn retire(&mut self, round: &Round<'_>, progress: &SoakProgress) {
         let Some(listed) = round.may("zfs", LIST) else { return };
         let numbers = listed.lines().filter_map(|name| number(name.split_once('@')?.1));
         let due: BTreeSet<u64> = numbers.filter(|number| number + KEPT <= self.newest).collect();

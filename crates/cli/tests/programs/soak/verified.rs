@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::Ordering;
 
-use super::progress::Progress;
+use super::progress::SoakProgress;
 use super::run::Round;
 use crate::exerciser::{ACCUSATIONS, direct, said};
 use crate::mounted::{World, bounded};
@@ -27,13 +27,13 @@ impl VerifiedFiles {
         Self { seed, number: 0, kept: VecDeque::new() }
     }
 
-    pub fn work(&mut self, round: &Round<'_>, progress: &Progress) {
+    pub fn work(&mut self, round: &Round<'_>, progress: &SoakProgress) {
         while !round.is_over() {
             self.step(round, progress);
         }
     }
 
-    fn step(&mut self, round: &Round<'_>, progress: &Progress) {
+    fn step(&mut self, round: &Round<'_>, progress: &SoakProgress) {
         self.number += 1;
         let file = directory(round.world).join(format!("f{}", self.number));
         let mut fio = direct(&file, SECONDS, self.seed.wrapping_add(self.number));
