@@ -1,6 +1,7 @@
 //! Runs the real zdb and GRUB beside ours, and reads what the OpenZFS kernel module wrote
 //! (development only).
 pub mod big_endian;
+pub mod fuse_disk;
 pub mod golden;
 pub mod grub;
 pub mod image;

@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use env::{Device, Durability, Env, OpenMode};
 use futures::future::BoxFuture;
+use oracle::fuse_disk::{FuseDisk, HeldDisk};
 use parking_lot::Mutex;
 
-use super::below::{Below, Held};
-use super::{at, filled, holds};
+use super::{BELOW_BYTES, at, filled, holds};
 use crate::{Options, RealEnv};
 
 /// What is done at once is done by then, on any machine.
 const SOON: Duration = Duration::from_secs(20);
 
 struct World {
-    below: Below,
+    below: FuseDisk,
     env: Arc<RealEnv>,
-    held: Mutex<Option<Held>>,
+    held: Mutex<Option<HeldDisk>>,
 }
 
 impl World {
     /// `None` where nothing can be mounted and that may be so.
     fn new() -> Option<Arc<Self>> {
-        let below = Below::mount()?;
+        let below = FuseDisk::mount(BELOW_BYTES)?;
         // One worker: what holds it up holds up every task.
         let env = RealEnv::new(Options { workers: 1, ..Options::default() });
         Some(Arc::new(Self { below, env, held: Mutex::default() }))
@@ -96,7 +96,7 @@ fn a_device_that_does_not_open_holds_up_no_tasks() {
     world.env.spawn("opens", Box::pin(open));
     world.check(true);
     let size = told.recv_timeout(SOON).expect("it opened once it could").expect("opened");
-    assert_eq!(size, super::below::BYTES as u64);
+    assert_eq!(size, BELOW_BYTES as u64);
     // Nothing can be unmounted while a file is open on it.
     drop(world.open_once_closed());
 }

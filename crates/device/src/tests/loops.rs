@@ -6,13 +6,13 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use futures::future::{join_all, select};
+use oracle::fuse_disk::FuseDisk;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-use super::below::Below;
 use super::files::file_on_disk;
-use super::{at, env, filled, plain_env};
+use super::{BELOW_BYTES, at, env, filled, plain_env};
 use crate::exec::helpers;
 use crate::exec::parker::signal;
 use crate::{Command, Commands, LoopWatch, Loops, RealEnv, spawn_here};
@@ -127,7 +127,7 @@ fn tasks_of_other_threads_wake_a_loop_that_waits_for_files() {
 
 #[test]
 fn a_loop_always_watches_though_devices_hang() {
-    let Some(below) = Below::mount() else { return };
+    let Some(below) = FuseDisk::mount(BELOW_BYTES) else { return };
     let env = env();
     let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
     let loops = std::thread::available_parallelism().map_or(1, usize::from).max(2);
@@ -158,7 +158,7 @@ fn send_one_away(loops: &Loops, desk: &Desk, device: &Arc<dyn Device>) {
 
 #[test]
 fn every_loop_watches_a_file_that_comes_while_one_is_away() {
-    let Some(below) = Below::mount() else { return };
+    let Some(below) = FuseDisk::mount(BELOW_BYTES) else { return };
     let env = env();
     let loops = env.loops().expect("loops");
     let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
@@ -185,7 +185,7 @@ fn every_loop_watches_a_file_that_comes_while_one_is_away() {
 
 #[test]
 fn what_is_about_a_thread_waits_until_that_thread_is_back() {
-    let Some(below) = Below::mount() else { return };
+    let Some(below) = FuseDisk::mount(BELOW_BYTES) else { return };
     let env = env();
     let loops = env.loops().expect("loops");
     let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
@@ -209,7 +209,7 @@ fn what_is_about_a_thread_waits_until_that_thread_is_back() {
 
 #[test]
 fn a_request_whose_device_hangs_goes_on_when_it_is_told_to() {
-    let Some(below) = Below::mount() else { return };
+    let Some(below) = FuseDisk::mount(BELOW_BYTES) else { return };
     let env = env();
     let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
     let desk = Desk::new(&env);

@@ -1,8 +1,8 @@
 //! Tests of the production world: executor, files, wrappers.
 
-mod below;
 mod doors;
 mod exec;
+mod failing;
 mod files;
 mod loops;
 mod parker;
@@ -17,6 +17,9 @@ use units::LeafOffset;
 
 use crate::{Options, RealEnv};
 use env::{BufSlice, Device, IoBuf};
+
+/// The size of a disk of FUSE below a device, in bytes.
+const BELOW_BYTES: usize = 1 << 20;
 
 /// An environment with two workers.
 fn env() -> Arc<RealEnv> {

@@ -1,7 +1,7 @@
 //! What is to be stable is told to the file system below as that: it is one of FUSE here, and notes what it is told.
 //!
 //! ```text
-//!   device ─► system calls, or a ring ─► kernel ─► FUSE ─► Below: writes, each with O_DSYNC or without; fsync
+//!   device ─► system calls, or a ring ─► kernel ─► FUSE ─► FuseDisk: writes, each with O_DSYNC or without; fsync
 //! ```
 //! A read finds bytes that were never made stable, a process that is killed leaves them to the kernel, and the simulator
 //! has disks of its own: nothing else sees what is missing here.
@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::below::{Below, Told};
-use super::{at, env, filled, plain_env};
+use oracle::fuse_disk::{DiskRequest, FuseDisk};
+
+use super::{BELOW_BYTES, at, env, filled, plain_env};
 use crate::RealEnv;
 use env::{BufSlice, Device, Durability, Env, OpenMode};
 
@@ -21,12 +22,12 @@ const PIECE: usize = 8192;
 struct World {
     env: Arc<RealEnv>,
     device: Arc<dyn Device>,
-    below: Below,
+    below: FuseDisk,
 }
 
 impl World {
     fn new(env: Arc<RealEnv>) -> Option<Self> {
-        let below = Below::mount()?;
+        let below = FuseDisk::mount(BELOW_BYTES)?;
         let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
         Some(Self { env, device, below })
     }
@@ -49,13 +50,13 @@ impl World {
     /// to be stable followed by a sync.
     fn check_written(&self, count: u64, are_stable: bool) {
         let mut bytes = 0;
-        for told in self.below.take() {
+        for told in self.below.take_requests() {
             match told {
-                Told::Write { offset, len, is_stable } => {
+                DiskRequest::Write { offset, len, is_stable } => {
                     assert_eq!(is_stable, are_stable, "at {offset}");
                     bytes += len;
                 }
-                Told::Sync { .. } => assert!(are_stable, "nobody asked for a sync"),
+                DiskRequest::Sync { .. } => assert!(are_stable, "nobody asked for a sync"),
             }
         }
         assert_eq!(bytes, count as usize * PIECE);
@@ -66,7 +67,7 @@ impl World {
 fn try_all(what: fn(&World, u64)) {
     for env in [env(), plain_env()] {
         let Some(world) = World::new(env) else { return };
-        world.below.take();
+        world.below.take_requests();
         for count in [1, 6] {
             what(&world, count);
         }
@@ -89,6 +90,6 @@ fn a_cached_write_is_not_told_to_be_stable_before_a_flush() {
         let flushes = (0..count).map(|_| world.device.flush());
         let flushed = world.env.block_on(join_all(flushes.collect::<Vec<_>>()));
         flushed.into_iter().for_each(|flushed| flushed.expect("flushed"));
-        assert_eq!(world.below.take(), vec![Told::Sync { is_data: true }; count as usize]);
+        assert_eq!(world.below.take_requests(), vec![DiskRequest::Sync { is_data: true }; count as usize]);
     });
 }
