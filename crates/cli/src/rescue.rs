@@ -7,10 +7,11 @@ use std::sync::Arc;
 use control::{Failure, FailureKind};
 use device::{Options, RealEnv};
 use engine::refusal;
+use engine::spec::{self, DraidNumbers};
 use env::Env;
 use rescue::{
-    LayoutHint, REPORT_PATH, Rescue, RescueError, RescueSearch, RescueSelection, RescueSummary, RescueWatch,
-    ScanProgress, StateSurvey,
+    DraidHint, LayoutHint, REPORT_PATH, Rescue, RescueError, RescueSearch, RescueSelection, RescueSummary,
+    RescueWatch, ScanProgress, StateSurvey,
 };
 
 use crate::args::{Args, Flag, Spec};
@@ -41,6 +42,7 @@ pub const COMMAND: Command = Command::new(
                 "name or guid of the pool, if the devices belong to several pools",
             ),
             Flag::long_value("raidz", "parity", "without labels: the devices are a raidz of this parity"),
+            Flag::long_value("draid", "layout", "without labels: the devices are a draid, as 'draid2:4d:1s'"),
             Flag::long_value(
                 "children",
                 "devices",
@@ -82,9 +84,12 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
 fn search(args: &Args) -> Result<RescueSearch, Stop> {
     let children = long(args, "children").unwrap_or_default().split(',').filter(|word| !word.is_empty());
     let child = |word: &str| if word == "-" { None } else { Some(PathBuf::from(word)) };
+    let children: Vec<_> = children.map(child).collect();
+    let count = if children.is_empty() { args.operands.len() } else { children.len() };
     let hint = LayoutHint {
         raidz: number(args, "raidz", 1..=3)?.and_then(|parity| u8::try_from(parity).ok()),
-        children: children.map(child).collect(),
+        draid: long(args, "draid").map(|word| draid(word, count)).transpose()?,
+        children,
         ashift: number(args, "ashift", 9..=16)?.and_then(|shift| u8::try_from(shift).ok()),
         pool: long(args, "pool").map(str::to_owned),
     };
@@ -109,6 +114,16 @@ fn number(args: &Args, name: &str, range: std::ops::RangeInclusive<u64>) -> Resu
     match word.parse() {
         Ok(number) if range.contains(&number) => Ok(Some(number)),
         _ => usage(format!("invalid value '{word}' of '{name}'")),
+    }
+}
+
+fn draid(word: &str, children: usize) -> Result<DraidHint, Stop> {
+    match spec::parse_draid(word, children) {
+        Some(numbers) => {
+            let DraidNumbers { parity, data, spares } = numbers?;
+            Ok(DraidHint { parity, data, spares })
+        }
+        None => usage(format!("invalid value '{word}' of 'draid'")),
     }
 }
 

@@ -13,6 +13,8 @@
 
 mod draid;
 
+pub use draid::{DraidNumbers, parse_draid};
+
 use control::{Failure, FailureKind, VdevClass};
 pub use control::{Layout, VdevSpec};
 

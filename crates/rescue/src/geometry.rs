@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  a label is readable  the tree of its top-level vdev; devices by guid, then by elimination
-//!  no label             one device: itself; several: by the options, else mirror, stripe, raidz
+//!  no label             one device: itself; several: by the options, else mirror, stripe, raidz (a draid needs options)
 //!  then                 the root is read, and the configuration in the meta-objset replaces both
 //! ```
 //! A guess counts only if the root of a state verifies, so a wrong guess costs only time.
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use ondisk::NvList;
 use ondisk::config::{self as key, vdev_type};
 use units::Guid;
-use vdev::{FoundLeaf, candidates, leaf_asize, leaf_psize};
+use vdev::{FoundLeaf, Shape, candidates, leaf_asize, leaf_psize};
 
 use crate::RescueError;
 use crate::states::DeviceLabels;
@@ -25,11 +25,24 @@ const ASHIFTS: [u8; 5] = [12, 9, 13, 14, 16];
 /// The highest parity of a raidz.
 const PARITY_MAX: u8 = 3;
 
+/// The layout of a draid, which cannot be guessed.
+#[derive(Clone, Copy, Debug)]
+pub struct DraidHint {
+    /// The number of parity columns of a stripe.
+    pub parity: u8,
+    /// The number of data columns of a stripe.
+    pub data: u64,
+    /// The number of distributed spares.
+    pub spares: u64,
+}
+
 /// The options for devices without labels.
 #[derive(Clone, Debug, Default)]
 pub struct LayoutHint {
     /// The parity, if the devices are a raidz.
     pub raidz: Option<u8>,
+    /// The layout, if the devices are a draid.
+    pub draid: Option<DraidHint>,
     /// The devices in the order of the pool's configuration. `None` stands for a missing device.
     pub children: Vec<Option<PathBuf>>,
     /// The base-2 logarithm of the sector size.
@@ -58,7 +71,7 @@ impl Geometry {
     /// [`RescueError::Ambiguous`].
     pub fn possible(devices: &[DeviceLabels], hint: &LayoutHint) -> Result<Vec<Self>, RescueError> {
         let mut possible = Vec::new();
-        if hint.raidz.is_none() && hint.children.is_empty() {
+        if hint.raidz.is_none() && hint.draid.is_none() && hint.children.is_empty() {
             possible.extend(of_labels(devices, hint)?);
         }
         possible.extend(Guess { devices, hint }.all());
@@ -207,10 +220,11 @@ impl Guess<'_> {
         let width = children.len();
         let mut all = Vec::new();
         for ashift in self.hint.ashift.map_or_else(|| ASHIFTS.to_vec(), |ashift| vec![ashift]) {
-            match self.hint.raidz {
-                Some(parity) => all.push(self.raidz(parity, &children, ashift)),
-                None if width == 1 => all.push(self.stripe(&children, ashift)),
-                None => {
+            match (self.hint.raidz, self.hint.draid) {
+                (_, Some(draid)) => all.extend(self.draid(draid, &children, ashift)),
+                (Some(parity), None) => all.push(self.raidz(parity, &children, ashift)),
+                (None, None) if width == 1 => all.push(self.stripe(&children, ashift)),
+                (None, None) => {
                     all.push(self.mirror(&children, ashift));
                     all.push(self.stripe(&children, ashift));
                     let parities = (1..=PARITY_MAX).filter(|parity| usize::from(*parity) < width);
@@ -253,19 +267,32 @@ impl Guess<'_> {
     }
 
     fn mirror(&self, children: &[Option<&DeviceLabels>], ashift: u8) -> Geometry {
-        let smallest = children.iter().flatten().map(|child| asize(Some(child))).min().unwrap_or(0);
         let mut top = group(vdev_type::MIRROR, children);
-        finish_top(&mut top, 0, ashift, smallest);
+        finish_top(&mut top, 0, ashift, smallest_asize(children));
         self.geometry(vec![top], children)
     }
 
+    /// Returns `None` if no such draid is possible.
+    fn draid(&self, hint: DraidHint, children: &[Option<&DeviceLabels>], ashift: u8) -> Option<Geometry> {
+        let count = children.len() as u64;
+        let shape = Shape::of_new(count, hint.data, hint.parity.into(), hint.spares)?;
+        let mut top = group(vdev_type::DRAID, children);
+        top.add_u64(key::NPARITY, hint.parity.into()).add_u64(key::DRAID_NDATA, hint.data);
+        top.add_u64(key::DRAID_NSPARES, hint.spares).add_u64(key::DRAID_NGROUPS, shape.groups());
+        finish_top(&mut top, 0, ashift, shape.asize(smallest_asize(children)));
+        Some(self.geometry(vec![top], children))
+    }
+
     fn raidz(&self, parity: u8, children: &[Option<&DeviceLabels>], ashift: u8) -> Geometry {
-        let smallest = children.iter().flatten().map(|child| asize(Some(child))).min().unwrap_or(0);
         let mut top = group(vdev_type::RAIDZ, children);
         top.add_u64(key::NPARITY, parity.into());
-        finish_top(&mut top, 0, ashift, smallest.saturating_mul(children.len() as u64));
+        finish_top(&mut top, 0, ashift, smallest_asize(children).saturating_mul(children.len() as u64));
         self.geometry(vec![top], children)
     }
+}
+
+fn smallest_asize(children: &[Option<&DeviceLabels>]) -> u64 {
+    children.iter().flatten().map(|child| asize(Some(child))).min().unwrap_or(0)
 }
 
 fn asize(child: Option<&DeviceLabels>) -> u64 {

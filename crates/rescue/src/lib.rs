@@ -44,7 +44,7 @@ pub use beneath::{Beneath, check_name};
 pub use contents::{LostRanges, copy_contents};
 pub use datasets::{FoundDataset, FoundDatasets};
 pub use error::RescueError;
-pub use geometry::{Geometry, LayoutHint};
+pub use geometry::{DraidHint, Geometry, LayoutHint};
 pub use report::{LostPart, REPORT_PATH};
 pub use rescue::{Rescue, RescueSelection, RescueSummary, RescueWatch};
 pub use resume::STATE_PATH;

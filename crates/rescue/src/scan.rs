@@ -11,8 +11,8 @@
 //! From there on, a root from a scan is treated like one from an uberblock.
 //!
 //! Objsets are metadata, which is stored uncompressed, as lz4, or in old pools as lzjb. An lz4
-//! block contains its length. Of an lzjb block, the largest possible size is read. On a raidz, the
-//! first data sector is found on the child that holds it.
+//! block contains its length. Of an lzjb block, the largest possible size is read. On a raidz or a
+//! draid, the first data sector is found on the child that holds it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl<'a> Scanner<'a> {
         let mut pieces = stream::iter(reads).buffered(PIECES_AHEAD);
         while let Some((start, len, bytes)) = pieces.next().await {
             for (at, packing) in bytes.iter().flat_map(|piece| heads(piece, leaf.step)) {
-                for offset in leaf.offsets(start + at) {
+                for offset in leaf.offsets(top, start + at) {
                     self.look_at(top, offset, packing).await;
                 }
             }
@@ -217,7 +217,17 @@ struct ScannedLeaf {
     end: u64,
     /// Blocks begin at multiples of this number.
     step: usize,
-    raidz: Option<RaidzPlace>,
+    place: LeafPlace,
+}
+
+/// The position of a leaf in its vdev.
+#[derive(Clone, Copy)]
+enum LeafPlace {
+    /// The leaf has all blocks of the vdev, at the offsets of the vdev.
+    Whole,
+    Raidz(RaidzPlace),
+    /// The number of the child of a draid.
+    Draid(usize),
 }
 
 /// The position of a leaf in a raidz.
@@ -229,45 +239,63 @@ struct RaidzPlace {
     shift: u32,
 }
 
-impl ScannedLeaf {
-    /// Returns the possible vdev offsets of a block whose first data sector is at `at` on this
-    /// leaf.
-    fn offsets(&self, at: u64) -> Vec<u64> {
-        let Some(place) = self.raidz else { return vec![at] };
-        let number = (at >> place.shift) * place.children + place.child;
-        let offset = |columns: u64| Some(number.checked_sub(columns)? << place.shift);
-        let is_swapped = |offset: &u64| place.parity == 1 && offset & SWAPPED_BIT != 0;
-        let behind_parity = offset(place.parity).filter(|offset| !is_swapped(offset));
+impl RaidzPlace {
+    fn offsets(self, at: u64) -> Vec<u64> {
+        let number = (at >> self.shift) * self.children + self.child;
+        let offset = |columns: u64| Some(number.checked_sub(columns)? << self.shift);
+        let is_swapped = |offset: &u64| self.parity == 1 && offset & SWAPPED_BIT != 0;
+        let behind_parity = offset(self.parity).filter(|offset| !is_swapped(offset));
         let before_parity = offset(0).filter(is_swapped);
         behind_parity.into_iter().chain(before_parity).collect()
     }
 }
 
-/// Returns the leaves of a vdev that must be read: one leaf of a mirror, all leaves of a raidz.
-fn scanned_leaves(top: &Top) -> impl Iterator<Item = ScannedLeaf> {
-    let leaves: Vec<_> = top.leaves().iter().filter(|leaf| leaf.is_usable()).cloned().collect();
-    let asize = top.asize_of_leaf();
-    let (count, step, raidz) = match top.kind() {
-        // While a device of a raidz is being replaced, the indices of the leaves are not those of
-        // the children.
-        NodeKind::Raidz { parity } if top.leaves().len() == top.node().children().len() => {
-            let children = top.leaves().len() as u64;
-            let shift = u32::from(top.ashift().get());
-            let raidz = RaidzPlace { child: 0, children, parity: parity.into(), shift };
-            (leaves.len(), 1_usize << shift, Some(raidz))
+impl ScannedLeaf {
+    /// Returns the possible vdev offsets of a block whose first data sector is at `at` on this
+    /// leaf.
+    fn offsets(&self, top: &Top, at: u64) -> Vec<u64> {
+        match self.place {
+            LeafPlace::Whole => vec![at],
+            LeafPlace::Raidz(place) => place.offsets(at),
+            LeafPlace::Draid(child) => {
+                top.draid_block_at(child, VdevOffset::new(at)).map(VdevOffset::get).into_iter().collect()
+            }
         }
-        // The guessed sector size may be too large.
-        NodeKind::Leaf | NodeKind::Mirror => (1, SECTOR_BYTES as usize, None),
-        _ => (0, SECTOR_BYTES as usize, None),
+    }
+}
+
+/// Returns the leaves of a vdev that must be read: one leaf of a mirror, all leaves of a raidz or of
+/// a draid.
+fn scanned_leaves(top: &Top) -> impl Iterator<Item = ScannedLeaf> {
+    let shift = u32::from(top.ashift().get());
+    // The guessed sector size of a vdev without parity may be too large.
+    let step = if has_children(top) { 1_usize << shift } else { SECTOR_BYTES as usize };
+    let count = match top.kind() {
+        NodeKind::Leaf | NodeKind::Mirror => 1,
+        _ if has_children(top) => top.leaves().len(),
+        _ => 0,
     };
-    let number = |guid| top.leaves().iter().position(|leaf| leaf.guid() == guid).unwrap_or(0) as u64;
-    let scanned = leaves.into_iter().take(count).filter_map(|leaf| {
-        let raidz = raidz.map(|raidz| RaidzPlace { child: number(leaf.guid()), ..raidz });
-        let device = leaf.device()?;
-        let end = asize.min(vdev::leaf_asize(leaf.psize()));
-        Some(ScannedLeaf { device, end, step, raidz })
+    let place = |child: usize| match top.kind() {
+        NodeKind::Raidz { parity } => {
+            let children = top.leaves().len() as u64;
+            LeafPlace::Raidz(RaidzPlace { child: child as u64, children, parity: parity.into(), shift })
+        }
+        NodeKind::Draid(_) => LeafPlace::Draid(child),
+        _ => LeafPlace::Whole,
+    };
+    let usable = top.leaves().iter().enumerate().filter(|(_, leaf)| leaf.is_usable()).take(count);
+    let scanned = usable.filter_map(|(child, leaf)| {
+        let end = top.asize_of_leaf().min(vdev::leaf_asize(leaf.psize()));
+        Some(ScannedLeaf { device: leaf.device()?, end, step, place: place(child) })
     });
     scanned.collect::<Vec<_>>().into_iter()
+}
+
+/// True if each leaf is a child of a raidz or draid. While a device is being replaced or a spare
+/// stands in, the indices of the leaves are not those of the children.
+fn has_children(top: &Top) -> bool {
+    matches!(top.kind(), NodeKind::Raidz { .. } | NodeKind::Draid(_))
+        && top.leaves().len() == top.node().children().len()
 }
 
 /// Reads a piece of a leaf. If the piece cannot be read at once, it is read in parts, and
@@ -377,10 +405,7 @@ mod tests {
     use super::*;
 
     fn leaf(child: u64, children: u64, parity: u64) -> Vec<u64> {
-        let place = RaidzPlace { child, children, parity, shift: 12 };
-        let device: Arc<dyn Device> = Arc::new(env::RamDevice::new(1 << 20));
-        let leaf = ScannedLeaf { device, end: 0, step: 4096, raidz: Some(place) };
-        leaf.offsets(8 << 12)
+        RaidzPlace { child, children, parity, shift: 12 }.offsets(8 << 12)
     }
 
     #[test]

@@ -50,11 +50,11 @@ impl Shape {
         comes_out_even.then_some(shape)
     }
 
-    /// Of a new draid without spares, with as few groups in a slice as come out even with its rows; `None` for one
-    /// that cannot be.
+    /// Of a new draid, with as few groups in a slice as come out even with its rows; `None` for one that cannot
+    /// be.
     #[must_use]
-    pub fn of_new(children: u64, data: u64, parity: u64) -> Option<Self> {
-        (1..=CHILDREN_MAX).find_map(|groups| Self::new(children, data, parity, 0, groups))
+    pub fn of_new(children: u64, data: u64, parity: u64, spares: u64) -> Option<Self> {
+        (1..=CHILDREN_MAX).find_map(|groups| Self::new(children, data, parity, spares, groups))
     }
 
     /// Children.

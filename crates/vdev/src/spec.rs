@@ -193,7 +193,7 @@ pub(crate) fn raidz(children: usize, parity: u8) -> Result<NodeKind, VdevError> 
 /// # Errors
 /// [`VdevError::BadConfig`] for one that cannot be.
 fn draid(children: usize, data: u8, parity: u8) -> Result<NodeKind, VdevError> {
-    let shape = Shape::of_new(children as u64, data.into(), parity.into());
+    let shape = Shape::of_new(children as u64, data.into(), parity.into(), 0);
     shape.map(NodeKind::Draid).ok_or_else(|| VdevError::BadConfig {
         what: format!("{children} devices in groups of {data} with parity {parity}"),
     })

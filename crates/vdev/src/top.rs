@@ -26,8 +26,9 @@ use std::sync::atomic::{
 
 use env::Env;
 use parking_lot::{Mutex, RwLock};
-use units::{Ashift, Asize, Guid, LABEL_END_BYTES, LABEL_START_BYTES, ObjectId, Spread, VdevId};
+use units::{Ashift, Asize, Guid, LABEL_END_BYTES, LABEL_START_BYTES, ObjectId, Spread, VdevId, VdevOffset};
 
+use crate::draid;
 use crate::heal::Places;
 use crate::size::leaf_asize;
 use crate::{Bias, Leaf, Mapping, Node, NodeKind, Removed, VdevAux, VdevState, VdevStats};
@@ -194,6 +195,18 @@ impl Top {
     #[must_use]
     pub fn spread(&self) -> Spread {
         self.node.spread()
+    }
+
+    /// Returns the place on a draid of the block whose data begins at this place of a child. `None` if the
+    /// vdev is no draid, or if no block's data can begin there.
+    #[must_use]
+    pub fn draid_block_at(&self, child: usize, at: VdevOffset) -> Option<VdevOffset> {
+        match (self.kind(), self.node.permutations()) {
+            (NodeKind::Draid(shape), Some(permutations)) => {
+                draid::map::stripe_at(&shape, permutations, self.id.ashift, child, at)
+            }
+            _ => None,
+        }
     }
 
     /// The leaves of a child of the node; each has a copy of what the child has.

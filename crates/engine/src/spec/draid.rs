@@ -9,6 +9,17 @@ const USUAL_DATA: u64 = 8;
 /// Most spares that a draid can have room for.
 const SPARES_MAX: u64 = 100;
 
+/// The columns and spares of a draid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DraidNumbers {
+    /// Columns of parity in a group: 1 to 3.
+    pub parity: u8,
+    /// Columns of data in a group.
+    pub data: u64,
+    /// Children's space that is left for spares.
+    pub spares: u64,
+}
+
 /// What the words after a draid's parity say.
 struct Numbers {
     data: Option<u64>,
@@ -26,11 +37,29 @@ pub(super) fn parity(word: &str) -> Option<u8> {
     }
 }
 
-/// The layout that the word stands for, of so many devices.
+/// Reads the word for a draid of so many devices. `None` if the word does not begin as the one for a
+/// draid does.
 ///
 /// # Errors
 /// The words that scripts know for a draid that cannot be.
+pub fn parse_draid(word: &str, devices: usize) -> Option<Result<DraidNumbers, Failure>> {
+    Some(read(word, parity(word)?, devices))
+}
+
+/// The layout that the word stands for, of so many devices.
+///
+/// # Errors
+/// The words that scripts know for a draid that cannot be, and for one that is not made yet.
 pub(super) fn layout(word: &str, parity: u8, devices: usize) -> Result<Layout, Failure> {
+    let DraidNumbers { data, spares, .. } = read(word, parity, devices)?;
+    if spares > 0 {
+        return Err(refuse("distributed spares are not supported yet".into()));
+    }
+    let data = u8::try_from(data).map_err(|_| refuse(format!("{word}: groups of {data}")))?;
+    Ok(Layout::Draid { parity, data })
+}
+
+fn read(word: &str, parity: u8, devices: usize) -> Result<DraidNumbers, Failure> {
     let Numbers { data, children, spares } = numbers(word)?;
     let (devices, redundant) = (devices as u64, u64::from(parity));
     let refused = |reason: String| Failure::new(FailureKind::Invalid, reason);
@@ -55,11 +84,7 @@ pub(super) fn layout(word: &str, parity: u8, devices: usize) -> Result<Layout, F
         let what = format!("invalid number of dRAID spares {spares}");
         return Err(refused(format!("{what}; additional disks would be required")));
     }
-    if spares > 0 {
-        return Err(refuse("distributed spares are not supported yet".into()));
-    }
-    let data = u8::try_from(data).map_err(|_| refuse(format!("{word}: groups of {data}")))?;
-    Ok(Layout::Draid { parity, data })
+    Ok(DraidNumbers { parity, data, spares })
 }
 
 fn numbers(word: &str) -> Result<Numbers, Failure> {

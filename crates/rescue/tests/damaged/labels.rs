@@ -9,7 +9,7 @@ use env::Env;
 use ondisk::label::{
     CONFIG_BYTES, CONFIG_OFFSET, LABELS, UBERBLOCK_RING_BYTES, UBERBLOCK_RING_OFFSET, label_offset,
 };
-use rescue::{Geometry, LayoutHint, RescueView, Scanner, read_labels};
+use rescue::{DraidHint, Geometry, LayoutHint, RescueView, Scanner, read_labels};
 use units::LABEL_START_BYTES;
 
 use crate::told::{ManifestEntry, all, all_in, check_all, digest};
@@ -19,6 +19,7 @@ use crate::world::{NoProgress, World};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wiped {
     Configurations,
+    Uberblocks,
     Everything,
 }
 
@@ -27,8 +28,10 @@ fn wipe(path: &std::path::Path, what: Wiped) {
     let size = file.metadata().expect("just opened").len();
     for label in 0..LABELS {
         let start = label_offset(size, label).expect("room for labels").get();
-        file.write_all_at(&vec![0; CONFIG_BYTES], start + CONFIG_OFFSET).expect("written");
-        if what == Wiped::Everything {
+        if what != Wiped::Uberblocks {
+            file.write_all_at(&vec![0; CONFIG_BYTES], start + CONFIG_OFFSET).expect("written");
+        }
+        if what != Wiped::Configurations {
             let ring = vec![0; usize::try_from(UBERBLOCK_RING_BYTES).expect("small")];
             file.write_all_at(&ring, start + UBERBLOCK_RING_OFFSET).expect("written");
         }
@@ -137,6 +140,26 @@ fn without_labels_a_raidz_is_scanned_too() {
         let hint = LayoutHint { raidz: Some(parity), ..LayoutHint::default() };
         comes_back_whole(&world.hint(hint));
     }
+}
+
+#[test]
+fn without_labels_a_draid_is_scanned_as_options_say() {
+    let draid = Some(DraidHint { parity: 1, data: 2, spares: 1 });
+    for missing in [None, Some(3)] {
+        let mut world = World::copy("g26-draid");
+        wipe_all(&world, Wiped::Everything);
+        world.search.devices.retain(|path| !path.ends_with("l.img"));
+        let mut children: Vec<_> = world.search.devices.iter().cloned().map(Some).collect();
+        missing.iter().for_each(|&child: &usize| children[child] = None);
+        comes_back_whole(&world.hint(LayoutHint { draid, children, ..LayoutHint::default() }));
+    }
+}
+
+#[test]
+fn without_uberblocks_a_draid_is_scanned_as_its_labels_say() {
+    let world = World::copy("g26-draid");
+    wipe_all(&world, Wiped::Uberblocks);
+    comes_back_whole(&world);
 }
 
 #[test]

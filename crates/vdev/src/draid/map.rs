@@ -49,6 +49,27 @@ pub(crate) fn layout(
     Some(Layout { columns, width: shape.width(), parity: shape.parity() })
 }
 
+/// Returns the place on the draid of the stripe whose first column of data begins at this place of a
+/// child, so [`layout`] the other way around. `None` where another column lies, or the space of a spare.
+pub(crate) fn stripe_at(
+    shape: &Shape,
+    permutations: &Permutations,
+    ashift: Ashift,
+    child: usize,
+    offset: VdevOffset,
+) -> Option<VdevOffset> {
+    let (width, parts) = (shape.width() as u64, shape.parts() as u64);
+    let (row, within) = (offset.get() / ROW_BYTES, offset.get() % ROW_BYTES);
+    let rows_of_slice = width * shape.groups() / parts;
+    let slice = row / rows_of_slice;
+    let part = (0..shape.parts()).find(|part| permutations.child(slice, *part) == child)? as u64;
+    let number = row % rows_of_slice * parts + part;
+    let (group, column) = (number / width, number % width);
+    let group_start = (slice * shape.groups() + group).checked_mul(shape.group_bytes())?;
+    let start = group_start.checked_add(((within >> ashift.get()) * width) << ashift.get())?;
+    (column == shape.parity() as u64).then_some(VdevOffset::new(start))
+}
+
 /// As much of a block as lies in one group.
 struct Part {
     /// Where on the draid.

@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use units::{Ashift, VdevOffset};
 
 use super::Shape;
-use super::map::{ROW_BYTES, layout};
+use super::map::{ROW_BYTES, layout, stripe_at};
 use super::permutation::Permutations;
 
 /// Draids of several shapes: groups that come out even with a row, and groups that do not.
@@ -103,6 +103,29 @@ fn no_two_blocks_of_a_draid_overlap() {
         assert_eq!(deepest, each, "rows are filled one after another: {shape:?}");
         assert!(each <= shape.asize_of_child(total));
     }
+}
+
+#[test]
+fn a_stripe_is_found_by_its_first_column_of_data_and_by_no_other() {
+    let ashift = Ashift::new(16);
+    for shape in shapes() {
+        let permutations = permutations(&shape);
+        let row = (shape.width() as u64) << ashift.get();
+        let total = 3 * shape.groups() * shape.width() as u64 * ROW_BYTES;
+        for start in (0..total).step_by(row as usize).map(VdevOffset::new) {
+            let found = layout(&shape, &permutations, ashift, start, ashift.sector_bytes());
+            for (number, column) in found.expect("a row begins there").columns.iter().enumerate() {
+                let stripe = stripe_at(&shape, &permutations, ashift, column.child, column.offset);
+                let is_first = number == shape.parity();
+                assert_eq!(stripe, is_first.then_some(start), "{column:?} of {start} on {shape:?}");
+            }
+        }
+    }
+    // A child takes the space of a spare in each slice of one part in six.
+    let shape = Shape::new(6, 2, 1, 1, 5).expect("possible");
+    let permutations = permutations(&shape);
+    let spare = permutations.child(0, 5);
+    assert_eq!(stripe_at(&shape, &permutations, ashift, spare, VdevOffset::new(0)), None);
 }
 
 #[test]
