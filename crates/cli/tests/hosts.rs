@@ -136,6 +136,7 @@ fn a_half_that_another_host_wrote_is_refused_by_name() {
     assert!(told.err.contains("zpool labelclear"), "{}", told.err);
     let status = ok_on(&place, A, "zpool status p1");
     assert!(status.contains("written by another system") && status.contains("DEGRADED"), "{status}");
+    assert!(status.contains("status: Another system wrote to one or more devices"), "{status}");
     ok_on(&place, A, "zpool export p1");
     let told = on(&place, A, "zpool import -d W/ p1");
     assert!(told.code != 0 && told.err.contains("different histories"), "{}", told.err);

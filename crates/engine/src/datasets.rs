@@ -391,7 +391,8 @@ impl Holder {
         Ok(going)
     }
 
-    /// Destroys datasets and snapshots in the order in which they can go. A pool's root stays.
+    /// Destroys datasets and snapshots in the order in which they can go. A pool's root file system
+    /// stays, and stays mounted.
     pub(super) async fn destroy_those(
         &self,
         held: &Held,
@@ -399,11 +400,13 @@ impl Holder {
         force: bool,
     ) -> Result<(), Failure> {
         let is_snapshot = |name: &String| name.contains('@');
-        self.refuse_held(held, going).await?;
+        let goes = |name: &&String| name.as_str() != held.pool.name();
+        let going: Vec<String> = going.iter().filter(goes).cloned().collect();
+        self.refuse_held(held, &going).await?;
         let heads: Vec<String> = going.iter().filter(|name| !is_snapshot(name)).cloned().collect();
         self.refuse_receiving(held, "destroy", &heads).await?;
         let places = self.automatic_places(held, |dataset| going.iter().any(|name| name == dataset)).await;
-        self.mounts.unmount_each(going, force)?;
+        self.mounts.unmount_each(&going, force)?;
         self.mounts.forget(&places);
         for head in &heads {
             // The kept part of a stream is destroyed with its dataset, before the snapshot that the
@@ -440,9 +443,6 @@ impl Holder {
     }
 
     async fn destroy_head(&self, held: &Held, name: &str) -> Result<(), Failure> {
-        if name == held.pool.name() {
-            return Ok(());
-        }
         let _nobody_opens_it = self.let_go_of_origin(held, name).await;
         let gone = held.pool.destroy_filesystem(name).await;
         gone.map_err(|e| refusal::pool("destroy", name, &e))

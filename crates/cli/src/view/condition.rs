@@ -26,6 +26,8 @@ pub enum Condition {
     MissingFatal,
     /// Labels are missing or wrong, on too many devices.
     BadLabelFatal,
+    /// Another system wrote to devices, too many of them.
+    WrittenElsewhereFatal,
     /// The pool's metadata makes no sense.
     CorruptPool,
     /// Files are damaged.
@@ -34,6 +36,8 @@ pub enum Condition {
     Faulted,
     /// A device is missing.
     Missing,
+    /// Another system wrote to a device while the device was away.
+    WrittenElsewhere,
     /// A label is missing or wrong.
     BadLabel,
     /// A device makes errors.
@@ -56,19 +60,21 @@ pub fn condition(pool: &PoolInfo) -> Condition {
         scan.function == ScanFunction::Resilver && scan.state == ScanState::Scanning
     };
     let fatal = pool.root.state == VdevState::CantOpen || pool.health == PoolHealth::Unavail;
-    let table: [(bool, C); 17] = [
+    let table: [(bool, C); 19] = [
         (pool.stopped, C::Stopped),
         (pool.scan.is_some_and(resilvering), C::Resilvering),
         (pool.heartbeats_failed, C::HeartbeatsFailed),
         (pool.health == PoolHealth::Suspended, C::Suspended),
         (pool.bad_log, C::BadLog),
         (fatal && leaf(is_faulted), C::FaultedFatal),
+        (fatal && leaf(is_written_elsewhere), C::WrittenElsewhereFatal),
         (fatal && leaf(is_missing), C::MissingFatal),
         (fatal && leaf(is_mislabelled), C::BadLabelFatal),
         (fatal, C::CorruptPool),
         (pool.error_count != 0, C::CorruptData),
         (leaf(is_faulted), C::Faulted),
         (leaf(is_missing), C::Missing),
+        (leaf(is_written_elsewhere), C::WrittenElsewhere),
         (leaf(is_mislabelled), C::BadLabel),
         (leaf(is_failing), C::Failing),
         (leaf(|v| v.state == VdevState::Offline), C::Offline),
@@ -84,6 +90,10 @@ fn is_faulted(vdev: &VdevInfo) -> bool {
 
 fn is_missing(vdev: &VdevInfo) -> bool {
     vdev.state == VdevState::CantOpen && vdev.aux == VdevAux::OpenFailed
+}
+
+fn is_written_elsewhere(vdev: &VdevInfo) -> bool {
+    vdev.state == VdevState::CantOpen && vdev.aux == VdevAux::Elsewhere
 }
 
 fn is_mislabelled(vdev: &VdevInfo) -> bool {
@@ -135,6 +145,23 @@ impl Condition {
                 &["Devices are missing, and what is left does not hold all data."],
                 ATTACH,
                 Some("ZFS-8000-3C"),
+            ),
+            Self::WrittenElsewhere => words(
+                &[
+                    "Another system wrote to one or more devices while the devices were not part",
+                    "of this pool.  The pool does not use them, because their data differ.",
+                ],
+                &[
+                    "Give up the data of the device using 'zpool labelclear -f', then use",
+                    "'zpool replace'; or export the pool, and select the device using",
+                    "'zpool import -d'.",
+                ],
+                None,
+            ),
+            Self::WrittenElsewhereFatal => words(
+                &["Devices hold different histories of the pool, and no history is complete."],
+                &["Export the pool, and select the devices of one history using 'zpool import -d'."],
+                None,
             ),
             Self::BadLabel => words(
                 &[
@@ -253,6 +280,9 @@ impl Condition {
             Self::Missing | Self::MissingFatal | Self::Removed => {
                 "One or more devices are missing from the system."
             }
+            Self::WrittenElsewhere | Self::WrittenElsewhereFatal => {
+                "One or more devices were written by another system, and have another history."
+            }
             Self::BadLabel | Self::BadLabelFatal => "One or more devices contains corrupted data.",
             Self::CorruptData => "The pool data is corrupted.",
             Self::CorruptPool => "The pool metadata is incomplete or corrupted.",
@@ -283,6 +313,9 @@ mod tests {
         let log = &mut pool.root.children[1].children;
         (log[1].state, log[1].aux) = (VdevState::CantOpen, VdevAux::OpenFailed);
         assert_eq!(condition(&pool), Condition::Missing);
+        let log = &mut pool.root.children[1].children;
+        (log[1].state, log[1].aux) = (VdevState::CantOpen, VdevAux::Elsewhere);
+        assert_eq!(condition(&pool), Condition::WrittenElsewhere);
         pool.root.children[0].children[1].state = VdevState::Faulted;
         assert_eq!(condition(&pool), Condition::Faulted);
         pool.error_count = 2;
@@ -310,11 +343,13 @@ mod tests {
             C::BadLog,
             C::FaultedFatal,
             C::MissingFatal,
+            C::WrittenElsewhereFatal,
             C::BadLabelFatal,
             C::CorruptPool,
             C::CorruptData,
             C::Faulted,
             C::Missing,
+            C::WrittenElsewhere,
             C::BadLabel,
             C::Failing,
             C::Offline,

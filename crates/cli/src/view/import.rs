@@ -4,7 +4,7 @@ use super::condition::{Condition, PAGES, condition};
 use super::names::{NameStyle, vdev_name};
 use super::sections::{all_rows, flatten, heading};
 use super::status::{reason, state_word};
-use control::{ImportCandidate, InUse, PoolHealth, PoolInfo, VdevAux, VdevClass, VdevInfo};
+use control::{ImportCandidate, InUse, PoolHealth, PoolInfo, VdevClass, VdevInfo};
 use std::fmt::Write;
 
 const NAME_MIN: usize = 10;
@@ -104,7 +104,7 @@ fn action(found: &ImportCandidate, what: Condition) -> String {
             "The pool can be imported despite missing or damaged devices.  The\n\tfault tolerance of the \
              pool may be compromised if imported."
         }
-        _ if found.pool.root.leaves().any(|leaf| leaf.aux == VdevAux::Elsewhere) => {
+        _ if what == Condition::WrittenElsewhereFatal => {
             "The pool cannot be imported, because its devices hold different\n\thistories of it. Choose the devices of \
              one with '-d DEVICE'."
         }

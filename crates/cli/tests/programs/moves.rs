@@ -43,6 +43,21 @@ fn property(world: &World, name: &str, dataset: &str) -> String {
     world.zfs_prints(&format!("get -Ho value,source {name} {dataset}")).trim().replace('\t', " ")
 }
 
+#[test]
+fn a_pool_whose_datasets_are_all_destroyed_stays_mounted() {
+    let Some(world) = crate::world(&[]) else { return };
+    world.zfs("create -p tank/a/b");
+    world.zfs("snapshot -r tank@s");
+    let mut file = File::create(world.root().join("file")).expect("a file");
+    world.zfs("destroy -r tank");
+    file.write_all(b"kept").expect("it is open still");
+    assert_eq!(mounts(&world), ["tank mnt"]);
+    assert_eq!(world.zfs_prints("list -Ho name -t all"), "tank\n");
+    assert_eq!(fs::read(world.root().join("file")).expect("it is there"), b"kept");
+    drop(file);
+    world.finish();
+}
+
 /// Two sessions of one dataset would have two caches, and each would overwrite the changes of the
 /// other.
 #[test]
