@@ -2,13 +2,16 @@
 //! by copying the rest.
 //!
 //! ```text
-//!   ├ copied to where a block begins ┤├─ whole blocks, shared ─┤├ copied ┤
+//!   ├ copied to where a block begins ┤├─ whole blocks, shared ─┤├ copied ┤├─ hole, punched ─┤
 //! ```
+//! A long hole of the source becomes a hole of the target in one change, however long the hole is.
+//! (test: `a_long_hole_is_copied_at_once`)
+//!
 //! That is how `cp --reflink=auto` shares blocks. `FICLONE` does not get here: FUSE has no request for it.
 
 use rustix::io::Errno;
 use units::ObjectId;
-use zpl::{FilePlace, WriteFlags};
+use zpl::{Allocate, FilePlace, SeekTo, SetAttributes, WriteFlags, ZplError};
 
 use crate::abi::{CopyFileRangeIn, WriteOut};
 use crate::data::{SETID, SYNC_HANDLE};
@@ -22,6 +25,8 @@ const SHARE_BYTES: u64 = 1 << 30;
 const COPY_BYTES: u64 = 16 << 20;
 /// Copied at a time.
 const COPY_PIECE_BYTES: u64 = 1 << 20;
+/// The shortest hole that is punched. Shorter holes are shared or copied with the blocks beside them.
+const HOLE_MIN_BYTES: u64 = 16 << 20;
 
 /// What is left to do of a request.
 struct Copy<'a> {
@@ -32,6 +37,8 @@ struct Copy<'a> {
     off_in: u64,
     off_out: u64,
     left: u64,
+    /// The size of the source in bytes.
+    size: u64,
     /// Of the source.
     block_bytes: u64,
     /// Sharing is worth another try.
@@ -65,12 +72,15 @@ impl Files {
     ) -> Result<(), Errno> {
         let args: CopyFileRangeIn = request.take()?;
         let (source, target) = (request.object(), self.own(args.nodeid_out).await?);
+        let end_in = args.off_in.saturating_add(args.len);
+        from.write_back(request.header.nodeid, args.off_in..end_in).await;
         // The request does not state whether the caller may keep set-id bits, so they are removed.
         let how =
             WriteFlags { sync: args.fh_out & SYNC_HANDLE != 0, drop_setid: true, ..WriteFlags::default() };
         let since = how.sync.then(|| self.syncs.now());
         let had_setid = self.run(self.zfs.attributes(target)).await?.permissions & SETID != 0;
-        let block_bytes = u64::from(self.run(from.zfs.attributes(source)).await?.block_bytes);
+        let of_source = self.run(from.zfs.attributes(source)).await?;
+        let (size, block_bytes) = (of_source.size, u64::from(of_source.block_bytes));
         let wanted = args.len.min(SHARE_BYTES);
         let (off_in, off_out) = (args.off_in, args.off_out);
         let mut copy = Copy {
@@ -81,6 +91,7 @@ impl Files {
             off_in,
             off_out,
             left: wanted,
+            size,
             block_bytes,
             shares: true,
             copied: 0,
@@ -106,6 +117,10 @@ impl Files {
 
     /// Shares or copies what comes next; how many bytes. 0: the source ends here, or one request has done enough.
     async fn copy_some(&self, copy: &mut Copy<'_>) -> Result<u64, Errno> {
+        if let Some(hole) = self.long_hole(copy).await? {
+            self.punch(copy, hole).await?;
+            return Ok(hole);
+        }
         let boundary = copy.to_boundary();
         if copy.shares && boundary == Some(0) {
             let place = FilePlace { zfs: &copy.from.zfs, object: copy.source, offset: copy.off_in };
@@ -125,5 +140,39 @@ impl Files {
         }
         copy.copied += len as u64;
         Ok(len as u64)
+    }
+
+    /// Returns the length of the hole of the source that is next, if the hole is long.
+    async fn long_hole(&self, copy: &Copy<'_>) -> Result<Option<u64>, Errno> {
+        let most = copy.left.min(copy.size.saturating_sub(copy.off_in));
+        if most < HOLE_MIN_BYTES {
+            return Ok(None);
+        }
+        // The first blocks of a target decide the size of all its blocks. Shared blocks, holes among
+        // them, give a target the block size of the source.
+        let target = self.run(self.zfs.attributes(copy.target)).await?;
+        if copy.shares && u64::from(target.block_bytes) != copy.block_bytes {
+            return Ok(None);
+        }
+        let data = match copy.from.zfs.seek(copy.source, copy.off_in, SeekTo::Data).await {
+            Ok(data) => data,
+            Err(ZplError::NoSuchOffset) => u64::MAX,
+            Err(error) => return self.run(async { Err(error) }).await,
+        };
+        Ok(Some(most.min(data - copy.off_in)).filter(|&hole| hole >= HOLE_MIN_BYTES))
+    }
+
+    /// Makes the next bytes of the target a hole, and the target longer if it ends before.
+    async fn punch(&self, copy: &Copy<'_>, bytes: u64) -> Result<(), Errno> {
+        let how = Allocate::Zero { keep_size: false };
+        let now = self.run(self.zfs.allocate_range(copy.target, copy.off_out, bytes, how)).await?;
+        if now.permissions & SETID != 0 {
+            let drop = SetAttributes { drop_setid: true, ..SetAttributes::default() };
+            self.run(self.zfs.set_attributes(copy.target, drop)).await?;
+        }
+        if copy.how.sync {
+            self.run(self.zfs.fsync(copy.target, true)).await?;
+        }
+        Ok(())
     }
 }

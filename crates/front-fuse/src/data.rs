@@ -1,5 +1,6 @@
 //! Requests about the contents of files.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use device::{call_elsewhere, spawn_here};
@@ -61,7 +62,9 @@ fn is_direct(flags: u32, writeback: bool) -> bool {
 /// set these for what it hands over directly: there all go through its cache.
 fn open_flags(flags: u32, writeback: bool) -> u32 {
     if is_direct(flags, writeback) && !writeback {
-        fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES
+        // A handle that only reads makes no cached page wrong.
+        let keeps = if may_write(flags) { 0 } else { fopen::KEEP_CACHE };
+        fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES | keeps
     } else {
         fopen::KEEP_CACHE | fopen::NOFLUSH
     }
@@ -199,6 +202,18 @@ impl Files {
         Ok(())
     }
 
+    /// Has the kernel write these bytes of a file that is open for writing. A process that has the
+    /// file mapped may have changed pages that the kernel has not written yet. The kernel writes them
+    /// now, with requests that the loops serve.
+    /// (tests: `what_a_mapping_changed_is_data_for_who_looks_for_data`,
+    /// `what_a_mapping_changed_is_copied_by_copy_file_range`)
+    pub async fn write_back(&self, inode: u64, bytes: Range<u64>) {
+        if self.writers.has(inode) {
+            let notifier = self.notifier.clone();
+            call_elsewhere(move || notifier.forget_range(inode, bytes)).await;
+        }
+    }
+
     pub async fn lseek(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let args: LseekIn = request.take()?;
         let to = match args.whence as i32 {
@@ -208,13 +223,7 @@ impl Files {
         };
         // What is negative in the kernel's signed offset is past every end.
         let from = i64::try_from(args.offset).map_err(|_| Errno::NXIO)? as u64;
-        if self.writers.has(request.header.nodeid) {
-            // A process that has the file mapped may have changed pages that the kernel has not
-            // written yet. The kernel writes them now, with requests that the loops serve.
-            // (test: `what_a_mapping_changed_is_data_for_who_looks_for_data`)
-            let (notifier, inode) = (self.notifier.clone(), request.header.nodeid);
-            call_elsewhere(move || notifier.forget_range(inode, from..u64::MAX)).await;
-        }
+        self.write_back(request.header.nodeid, from..u64::MAX).await;
         let offset = self.run(self.zfs.seek(request.object(), from, to)).await?;
         reply.put(&LseekOut { offset });
         Ok(())

@@ -1,5 +1,6 @@
 //! A session without a kernel: a socket that keeps messages apart stands in for `/dev/fuse`.
 
+mod copies;
 mod flood;
 mod hostile;
 mod kernel;

@@ -47,6 +47,40 @@ fn what_a_mapping_changed_is_data_for_who_looks_for_data() {
     world.finish();
 }
 
+/// Copies files whose mappings have pages that the kernel has not written yet.
+const COPIED: &str = r#"
+import mmap, os
+SIZE, MARK = 4 << 20, b"DATADATA"
+for flags in (0, os.O_DIRECT, os.O_DSYNC):
+    path = f"copied-{flags:x}"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o644)
+    os.ftruncate(fd, SIZE)
+    mapping = mmap.mmap(fd, SIZE)
+    for round in range(3):
+        for at in range(round * 4096, SIZE, 1 << 20):
+            mapping[at:at + len(MARK)] = MARK
+        source = os.open(path, os.O_RDONLY)
+        target = os.open("copy", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        done = 0
+        while done < SIZE:
+            more = os.copy_file_range(source, target, SIZE - done, done, done)
+            assert more > 0, done
+            done += more
+        assert os.pread(target, SIZE, 0) == mapping[:], (path, round)
+        os.close(source)
+        os.close(target)
+    mapping.close()
+    os.close(fd)
+"#;
+
+#[test]
+fn what_a_mapping_changed_is_copied_by_copy_file_range() {
+    let Some(world) = crate::world(&["python3"]) else { return };
+    fs::write(world.root().join("copied.py"), COPIED).expect("a script");
+    sh("python3 copied.py", &world.root());
+    world.finish();
+}
+
 /// Writes a page directly and asynchronously, again and again, while other threads read the page
 /// through the cache and through a mapping. After a write has ended, each read must return its
 /// data.

@@ -162,6 +162,44 @@ fn go_on_though_their_log_does_not_answer(count: usize) {
     world.finish();
 }
 
+/// Before a snapshot, the daemon opens the files that are open for writing, so that the kernel hands
+/// over their pages. If the kernel waited there for the direct write, which waits for the log, a kill
+/// could not end the daemon.
+#[test]
+fn a_daemon_is_killed_while_a_snapshot_and_a_direct_write_wait_for_the_log() {
+    let Some(slow) = Slow::new() else { return };
+    let Some(world) = World::patient(&format!("a log {}", slow.log().display()), 128, false) else { return };
+    // Dropped before the world, whose daemon may be waiting for it.
+    let slow = slow;
+    let written = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut options = OpenOptions::new();
+            let options = options.create(true).truncate(false).write(true).custom_flags(O_DSYNC);
+            let file = options.open(world.root().join("file")).expect("a file");
+            while file.write_all_at(&BLOCK, 0).is_ok() {
+                written.fetch_add(1, SeqCst);
+            }
+        });
+        std::thread::sleep(Duration::from_secs(1));
+        slow.freeze();
+        std::thread::sleep(Duration::from_secs(1));
+        let before = written.load(SeqCst);
+        scope.spawn(|| world.run("zfs", &format!("snapshot {POOL}@beside")));
+        std::thread::sleep(Duration::from_secs(2));
+        assert!(before > 0 && written.load(SeqCst) == before, "the write waits for the log");
+        // A process is not gone before its requests to devices are answered.
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(1));
+            slow.thaw();
+        });
+        world.kill_daemon();
+    });
+    world.restart();
+    File::create(world.root().join("after")).expect("the pool is back");
+    world.finish();
+}
+
 /// Asks for what the kernel does not remember, and for no log: names, attributes, contents, new files.
 fn ask_for_much(root: &Path, round: usize) {
     let mut options = OpenOptions::new();

@@ -4,8 +4,8 @@ use zerocopy::IntoBytes;
 
 use super::kernel::Kernel;
 use crate::abi::{
-    CreateIn, EntryOut, LseekIn, OpenIn, OpenOut, READ_LOCKOWNER, ReadIn, ReleaseIn, WRITE_CACHE,
-    WRITE_LOCKOWNER, WriteIn, opcode,
+    CopyFileRangeIn, CreateIn, EntryOut, LseekIn, OpenIn, OpenOut, READ_LOCKOWNER, ReadIn, ReleaseIn,
+    WRITE_CACHE, WRITE_LOCKOWNER, WriteIn, opcode,
 };
 use zerocopy::FromBytes;
 
@@ -102,5 +102,29 @@ fn the_kernel_hands_over_what_a_mapping_changed_before_it_looks_for_data() {
     close(&mut kernel, inode, fh, libc::O_RDWR);
     open(&mut kernel, inode, libc::O_RDONLY);
     assert_eq!(seek(&mut kernel, 0, libc::SEEK_DATA), [], "nobody can have changed it");
+    kernel.hang_up();
+}
+
+#[test]
+fn the_kernel_hands_over_what_a_mapping_changed_before_it_is_copied() {
+    let mut kernel = Kernel::new();
+    let (inode, fh) = make(&mut kernel, b"file\0", libc::O_RDWR);
+    let (target, of_target) = make(&mut kernel, b"copy\0", libc::O_WRONLY);
+    close(&mut kernel, target, of_target, libc::O_WRONLY);
+    let copy = |kernel: &mut Kernel| {
+        let range = CopyFileRangeIn {
+            off_in: PAGE,
+            nodeid_out: target,
+            off_out: PAGE,
+            len: PAGE,
+            ..CopyFileRangeIn::default()
+        };
+        kernel.ask(opcode::COPY_FILE_RANGE, inode, range.as_bytes());
+        dropped(kernel, inode)
+    };
+    assert_eq!(copy(&mut kernel), [(PAGE as i64, PAGE as i64)]);
+    close(&mut kernel, inode, fh, libc::O_RDWR);
+    open(&mut kernel, inode, libc::O_RDONLY);
+    assert_eq!(copy(&mut kernel), [], "nobody can have changed it");
     kernel.hang_up();
 }
