@@ -69,6 +69,7 @@ mod homes;
 mod images;
 mod labels;
 mod leaked;
+mod leftovers;
 mod life;
 mod memory;
 mod model;

@@ -23,6 +23,7 @@ mod space;
 mod story;
 #[path = "../streams/mod.rs"]
 mod streams;
+mod visits;
 
 use std::time::Duration;
 

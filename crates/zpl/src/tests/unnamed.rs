@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use super::basics::{CRED, contents, file, names};
 use super::world::{World, run};
+use ondisk::ObjectType;
+use units::ObjectId;
+
 use crate::dirent::Dirent;
 use crate::*;
 
@@ -21,6 +24,39 @@ fn a_file_without_a_name_goes_with_its_last_close_or_a_crash() {
         let (zfs, _) = world.crash(zfs).await;
         assert!(zfs.attributes(lost.object).await.is_err(), "the delete queue freed it");
     });
+}
+
+#[test]
+fn a_damaged_object_stays_in_the_delete_queue_and_the_others_are_freed() {
+    run(async |world: Arc<World>, zfs| {
+        let mut lost = Vec::new();
+        for _ in 0..5 {
+            lost.push(zfs.create_unnamed(zfs.root(), 0o666, CRED).await.unwrap().object);
+        }
+        let damaged = zfs.znode(lost[2]).await.unwrap();
+        let plan = zfs.plan().await.unwrap();
+        let garbage = vec![0xa5; damaged.dnode.bonus().len()];
+        damaged.dnode.set_bonus(&plan, ObjectType::SA, &garbage).unwrap();
+        plan.apply().unwrap();
+        drop(damaged);
+        world.sync(&zfs).await;
+        let (zfs, _) = world.crash(zfs).await;
+        assert_eq!(zfs.count_unnamed().await.unwrap(), 1);
+        for object in lost {
+            let error = zfs.attributes(object).await.expect_err("it has no name");
+            assert_eq!(error.is_loss(), object == lost_one(&zfs).await, "{error:?}");
+        }
+        let file = file(&zfs, zfs.root(), "f").await;
+        zfs.write(file, 0, b"hello", WriteFlags::default()).await.unwrap();
+        let zfs = world.remount(zfs).await;
+        assert_eq!(contents(&zfs, file).await, b"hello");
+        assert_eq!(zfs.count_unnamed().await.unwrap(), 1);
+    });
+}
+
+/// The one object in the delete queue.
+async fn lost_one(zfs: &Zfs) -> ObjectId {
+    zfs.queue.all().await.unwrap()[0]
 }
 
 #[test]
