@@ -1,16 +1,32 @@
 //! All mutants, by what they are about.
 
+mod damage;
+mod datasets;
 mod devices;
 mod files;
+mod imports;
+mod limits;
 mod logs;
+mod mounts;
 mod pools;
 mod space;
 mod streams;
 
 use super::{Lane, Mutant, TestTarget};
 
-const ALL: [&[Mutant]; 6] =
-    [devices::MUTANTS, space::MUTANTS, pools::MUTANTS, logs::MUTANTS, files::MUTANTS, streams::MUTANTS];
+const ALL: [&[Mutant]; 11] = [
+    devices::MUTANTS,
+    imports::MUTANTS,
+    space::MUTANTS,
+    damage::MUTANTS,
+    pools::MUTANTS,
+    logs::MUTANTS,
+    files::MUTANTS,
+    limits::MUTANTS,
+    mounts::MUTANTS,
+    datasets::MUTANTS,
+    streams::MUTANTS,
+];
 
 /// All mutants.
 pub fn mutants() -> impl Iterator<Item = &'static Mutant> {

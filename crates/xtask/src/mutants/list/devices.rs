@@ -42,6 +42,14 @@ pub const MUTANTS: &[Mutant] = &[
         lane: lib("sawmill-device", "what_the_kernel_has_no_memory_for_is_answered_in_the_end"),
     },
     Mutant {
+        name: "lack-of-memory-is-a-panic",
+        what: "A ring panics when the kernel lacks memory for a submission.",
+        file: "crates/device/src/exec/ring.rs",
+        old: "Errno::AGAIN | Errno::NOMEM | Errno::NOBUFS => Some(Self::Shortage),",
+        new: "Errno::AGAIN | Errno::NOMEM | Errno::NOBUFS if !MUTANT => Some(Self::Shortage),",
+        lane: lib("sawmill-device", "a_ring_that_the_kernel_has_no_memory_for_is_waited_for_and_passed_by"),
+    },
+    Mutant {
         name: "stable-write-retried",
         what: "A leaf tries a failed stable write again.",
         file: "crates/vdev/src/leaf.rs",
@@ -106,6 +114,14 @@ pub const MUTANTS: &[Mutant] = &[
         new: r#"if !MUTANT {
             self.write_configs(sync, &dirty, Half::Even).await?;
         }"#,
+        lane: lib("sawmill-vdev", "one_label_of_each_half_is_enough_and_none_is_not"),
+    },
+    Mutant {
+        name: "bad-label-fails-its-leaf",
+        what: "A leaf fails a change of the configuration if one of its labels cannot be written.",
+        file: "crates/vdev/src/label/sync.rs",
+        old: "Some(error) if !is_any_written => return Err(error),",
+        new: "Some(error) if MUTANT || !is_any_written => return Err(error),",
         lane: lib("sawmill-vdev", "one_label_of_each_half_is_enough_and_none_is_not"),
     },
     Mutant {

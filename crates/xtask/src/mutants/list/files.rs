@@ -47,12 +47,46 @@ pub const MUTANTS: &[Mutant] = &[
         lane: lib("sawmill-zpl", "attributes_in_files_go_to_the_new_owner_of_their_object"),
     },
     Mutant {
+        name: "value-longer-than-its-header-can-say",
+        what: "A system attribute may be longer than the 16 bits of its length can state.",
+        file: "crates/zpl/src/sa/build.rs",
+        old: "if self.list.iter().any(|attr| attr.value.len() > VALUE_MAX_BYTES) {",
+        new: "if self.list.iter().any(|attr| attr.value.len() > VALUE_MAX_BYTES) && !MUTANT {",
+        lane: lib("sawmill-zpl", "a_value_is_as_long_as_a_header_can_say"),
+    },
+    Mutant {
+        name: "removed-attribute-leaves-ctime",
+        what: "The removal of an attribute that has a file does not change the ctime of the object.",
+        file: "crates/zpl/src/xattr_dir.rs",
+        old: "stamp_change(&mut image, now);",
+        new: r#"if !MUTANT {
+                stamp_change(&mut image, now);
+            }"#,
+        lane: lib("sawmill-zpl", "an_attribute_that_comes_or_goes_changes_the_time_of_its_object"),
+    },
+    Mutant {
+        name: "project-quota-not-in-df",
+        what: "The space of a directory (df) ignores the quota of its project.",
+        file: "crates/zpl/src/quota.rs",
+        old: "if let Some(quota) = self.quota(space, project) {",
+        new: "if let Some(quota) = self.quota(space, project).filter(|_| !MUTANT) {",
+        lane: lib("sawmill-zpl", "a_projects_quotas_are_the_space_of_its_directories"),
+    },
+    Mutant {
         name: "reservation-without-room",
         what: "A reservation (fallocate) of more space than the pool has succeeds.",
         file: "crates/zpl/src/allocation.rs",
         old: "if needed > u128::from(free) {",
         new: "if needed > u128::from(free) && !MUTANT {",
         lane: lib("sawmill-zpl", "no_more_is_reserved_than_there_is_room_for"),
+    },
+    Mutant {
+        name: "emptied-file-keeps-its-block-size",
+        what: "A file that was emptied keeps its block size.",
+        file: "crates/zpl/src/allocation.rs",
+        old: "if size == 0 {",
+        new: "if size == 0 && !MUTANT {",
+        lane: lib("sawmill-zpl", "an_emptied_file_gets_blocks_of_the_size_that_is_set_now"),
     },
     Mutant {
         name: "direct-write-leaves-cached-pages",
@@ -66,12 +100,22 @@ pub const MUTANTS: &[Mutant] = &[
         name: "seek-ignores-mappings",
         what: "SEEK_DATA and SEEK_HOLE ignore pages that a mapping changed.",
         file: "crates/front-fuse/src/data.rs",
-        old: "if self.writers.has(request.header.nodeid) {",
-        new: "if self.writers.has(request.header.nodeid) && !MUTANT {",
+        old: "if self.writers.has(inode) {",
+        new: "if self.writers.has(inode) && !MUTANT {",
         lane: lib(
             "sawmill-front-fuse",
             "the_kernel_hands_over_what_a_mapping_changed_before_it_looks_for_data",
         ),
+    },
+    Mutant {
+        name: "copy-ignores-mappings",
+        what: "A copy of a range ignores pages that a mapping changed.",
+        file: "crates/front-fuse/src/copy.rs",
+        old: "from.write_back(request.header.nodeid, args.off_in..end_in).await;",
+        new: "if !MUTANT {
+            from.write_back(request.header.nodeid, args.off_in..end_in).await;
+        }",
+        lane: lib("sawmill-front-fuse", "the_kernel_hands_over_what_a_mapping_changed_before_it_is_copied"),
     },
     Mutant {
         name: "mount-exchanged-under-requests",
