@@ -15,11 +15,13 @@ use crate::family::{DatasetFamily, FileSystemModel, PendingStep};
 use crate::mounted::POOL;
 use crate::run::{CommandOutcome, Round};
 
+/// The unit of requests of the kernel, in bytes.
+const PAGE: usize = 4096;
 const MEMBERS_MAX: usize = 4;
 const SNAPSHOTS_MAX: usize = 4;
 const FILES_MAX: usize = 8;
 const FILE_MAX: usize = 160 << 10;
-/// A write of this size is one request of the kernel, so it is made completely or not at all.
+/// The kernel makes one request, or a few, of a write of this size.
 const WRITE_MAX: usize = 48 << 10;
 /// The number of steps with files for each command.
 const FILE_STEPS: u32 = 12;
@@ -213,7 +215,7 @@ impl FamilyOwner {
             Ok(()) => {
                 let contents = &mut self.family.members.get_mut(&member).expect("a member").contents;
                 let Some(change) = changes.last() else { return contents.promise(&name) };
-                contents.apply(change);
+                changes.iter().for_each(|change| contents.apply(change));
                 if is_promised {
                     change.iter().for_each(|(name, _)| contents.promise(name));
                 }
@@ -252,11 +254,17 @@ impl FileStep {
         match self {
             Self::Create => one(file(Vec::new())),
             Self::Write { offset, .. } => {
-                let mut bytes = old.to_vec();
-                let new = self.bytes();
-                bytes.resize(bytes.len().max(offset + new.len()), 0);
-                bytes[*offset..offset + new.len()].copy_from_slice(&new);
-                one(file(bytes))
+                // The kernel may make several requests of a write, each of whole pages but for the
+                // first and the last. What was not synced may be stable in part.
+                let (new, end) = (self.bytes(), offset + self.bytes().len());
+                let whole_pages = (offset / PAGE + 1..).map(|page| page * PAGE).take_while(|&at| at < end);
+                let until = |at: usize| {
+                    let mut bytes = old.to_vec();
+                    bytes.resize(bytes.len().max(at), 0);
+                    bytes[*offset..at].copy_from_slice(&new[..at - offset]);
+                    vec![(name.to_owned(), file(bytes))]
+                };
+                whole_pages.chain([end]).map(until).collect()
             }
             Self::Truncate(len) => one(file(old[..*len].to_vec())),
             Self::Rename(new) => {
@@ -290,8 +298,8 @@ impl FileStep {
             Self::Write { offset, .. } => {
                 let file = OpenOptions::new().write(true).open(path)?;
                 let written = file.write_at(&self.bytes(), *offset as u64)?;
-                assert_eq!(written, self.bytes().len(), "a short write");
-                Ok(())
+                // The kernel makes a request of each page. A kill may come between two of them.
+                if written == self.bytes().len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
             }
             Self::Truncate(len) => OpenOptions::new().write(true).open(path)?.set_len(*len as u64),
             Self::Rename(new) => {
