@@ -43,6 +43,15 @@ pub struct World {
     setting: Setting,
 }
 
+/// See [`World::forbid_starts`].
+pub struct ForbiddenStarts(PathBuf);
+
+impl Drop for ForbiddenStarts {
+    fn drop(&mut self) {
+        fs::remove_dir(&self.0).expect("an empty directory");
+    }
+}
+
 /// In what a world's commands run, and so its daemon.
 #[derive(Default)]
 struct Setting {
@@ -312,6 +321,16 @@ impl World {
     /// The world's own namespaces, if it has some.
     pub fn namespaces(&self) -> Option<&Namespaces> {
         self.setting.inside.as_ref()
+    }
+
+    /// No command starts a daemon while the result lives: a command that finds none fails.
+    #[allow(dead_code, reason = "each test program uses a part of it")]
+    pub fn forbid_starts(&self) -> ForbiddenStarts {
+        // Who starts a daemon locks this file, and nobody can open a directory so.
+        let lock = self.path("run/start.lock");
+        fs::remove_file(&lock).expect("the daemon was started");
+        fs::create_dir(&lock).expect("a directory in its place");
+        ForbiddenStarts(lock)
     }
 
     /// `kill -9`; returns when it is gone. A command that is under way may have started the next one by then.

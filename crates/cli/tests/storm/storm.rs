@@ -74,6 +74,9 @@ fn storm(
     operator: &mut Operator,
     observer: &mut Observer,
 ) {
+    // A command that came just after the kill would start the next daemon, and change a pool that
+    // has lost what was not stable, which the model of its owner still has.
+    let mut forbidden = None;
     thread::scope(|scope| {
         for owner in owners {
             scope.spawn(move || owner.work(round));
@@ -81,9 +84,11 @@ fn storm(
         scope.spawn(move || operator.work(round));
         scope.spawn(move || observer.work(round));
         thread::sleep(time);
+        forbidden = Some(round.world.forbid_starts());
         round.killed.store(true, Ordering::SeqCst);
         round.world.kill_daemon();
     });
+    drop(forbidden);
 }
 
 /// Brings the mirror and the log back: half of the mirror may be offline, and the log may be
