@@ -34,9 +34,9 @@ fn open_by_handle(mount: impl AsFd, inode: u64, generation: u32) -> io::Result<O
     let words = [(inode >> 32) as u32, inode as u32, generation];
     let mut handle =
         FileHandle { handle_bytes: size_of_val(&words) as u32, handle_type: INODE_AND_GENERATION, words };
-    // Without O_DIRECT, the kernel would wait until no direct write of the file is under way, whatever that
-    // write waits for, and would let no two of them be under way at the same time from then on. A signal does
-    // not end this wait, so a killed server would never end either.
+    // Without O_DIRECT, the kernel would wait here until no direct write of the file is under way,
+    // whatever that write waits for. Later direct writes of the file would wait for each other. A
+    // signal does not end the wait, so a killed server would never end either.
     // (test: `a_daemon_is_killed_while_a_snapshot_and_a_direct_write_wait_for_the_log`)
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_DIRECT;
     // SAFETY: the system reads a `struct file_handle` and the `handle_bytes` bytes behind it, which are all of

@@ -2,9 +2,10 @@
 //! them on demand.
 //!
 //! ```text
-//!   device or pool ─► kernel ─► FUSE ─► FuseDisk ─┬─ requests within a range: an error, or half of the bytes
-//!                                                 ├─ a sync that fails and loses the writes before it
-//!                                                 └─ bytes in memory
+//!   device or pool ─► kernel ─► FUSE ─► FuseDisk
+//!                                         ├─ requests within a range: an error, or half of the bytes
+//!                                         ├─ a sync that fails and loses the writes before it
+//!                                         └─ bytes in memory
 //! ```
 //! A stable write (`O_DSYNC`) is a write with a sync in it. If its sync fails, its own bytes are lost
 //! too. The kernel keeps no pages of the disk, so that every request reaches this file system.
@@ -58,7 +59,7 @@ pub enum DiskRequest {
 
 /// The requests that a fault concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transfer {
+pub enum DiskTransfer {
     /// Reads.
     Read,
     /// Writes.
@@ -67,7 +68,7 @@ pub enum Transfer {
 
 /// The result of a request that meets a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FaultOutcome {
     /// Nothing is read or written.
     Fails(Errno),
     /// Only the first half is read or written, in whole sectors, but at least one sector.
@@ -84,17 +85,17 @@ pub enum SyncKind {
 }
 
 #[derive(Clone, Debug)]
-struct Fault {
-    of: Transfer,
+struct DiskFault {
+    of: DiskTransfer,
     within: Range<u64>,
-    outcome: Outcome,
+    outcome: FaultOutcome,
     /// The number of requests that are still to meet the fault.
     left: u64,
 }
 
 #[derive(Default)]
-struct Faults {
-    transfers: Vec<Fault>,
+struct DiskFaults {
+    transfers: Vec<DiskFault>,
     /// The next sync of this kind that has at least so many writes to make stable fails.
     sync: Option<(SyncKind, usize)>,
     /// The number of requests that met a fault.
@@ -103,9 +104,9 @@ struct Faults {
     lost_writes: usize,
 }
 
-impl Faults {
-    fn outcome(&mut self, of: Transfer, offset: u64, len: u64) -> Option<Outcome> {
-        let meets = |fault: &&mut Fault| {
+impl DiskFaults {
+    fn outcome(&mut self, of: DiskTransfer, offset: u64, len: u64) -> Option<FaultOutcome> {
+        let meets = |fault: &&mut DiskFault| {
             fault.of == of && fault.left > 0 && fault.within.start < offset + len && offset < fault.within.end
         };
         let fault = self.transfers.iter_mut().find(meets)?;
@@ -115,14 +116,14 @@ impl Faults {
     }
 }
 
-/// Requests to open, close and write wait while it is shut.
+/// Requests to open, close and write wait while this gate is shut.
 #[derive(Default)]
-struct Gate {
+struct DiskGate {
     is_shut: Mutex<bool>,
     opens: Condvar,
 }
 
-impl Gate {
+impl DiskGate {
     fn wait(&self) {
         self.opens.wait_while(&mut self.is_shut.lock(), |is_shut| *is_shut);
     }
@@ -152,17 +153,17 @@ impl DiskBytes {
 }
 
 /// The state that the mount and its test share.
-struct Shared {
+struct DiskState {
     owner: (u32, u32),
-    gate: Gate,
+    gate: DiskGate,
     contents: Mutex<DiskBytes>,
     requests: Mutex<Vec<DiskRequest>>,
-    faults: Mutex<Faults>,
+    faults: Mutex<DiskFaults>,
 }
 
 /// The disk, mounted until this is dropped.
 pub struct FuseDisk {
-    shared: Arc<Shared>,
+    shared: Arc<DiskState>,
     _session: BackgroundSession,
     dir: TempDir,
 }
@@ -180,14 +181,14 @@ impl FuseDisk {
             return None;
         }
         let dir = TempDir::new().expect("a directory for the mount");
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(DiskState {
             owner: owner_of(dir.path()),
-            gate: Gate::default(),
+            gate: DiskGate::default(),
             contents: Mutex::new(DiskBytes { bytes: vec![0; bytes], unsynced: Vec::new() }),
             requests: Mutex::default(),
             faults: Mutex::default(),
         });
-        let server = Server(Arc::clone(&shared));
+        let server = DiskServer(Arc::clone(&shared));
         let session = fuser::spawn_mount(server, dir.path(), &Config::default()).expect("mounted");
         Some(Self { shared, _session: session, dir })
     }
@@ -211,13 +212,13 @@ impl FuseDisk {
     }
 
     /// From now on, reads or writes that touch these bytes have this outcome.
-    pub fn fail_within(&self, of: Transfer, within: Range<u64>, outcome: Outcome) {
+    pub fn fail_within(&self, of: DiskTransfer, within: Range<u64>, outcome: FaultOutcome) {
         self.fail_times(of, within, outcome, u64::MAX);
     }
 
     /// The next reads or writes, `times` of them, that touch these bytes have this outcome.
-    pub fn fail_times(&self, of: Transfer, within: Range<u64>, outcome: Outcome, times: u64) {
-        self.shared.faults.lock().transfers.push(Fault { of, within, outcome, left: times });
+    pub fn fail_times(&self, of: DiskTransfer, within: Range<u64>, outcome: FaultOutcome, times: u64) {
+        self.shared.faults.lock().transfers.push(DiskFault { of, within, outcome, left: times });
     }
 
     /// The next sync of this kind that has at least so many writes to make stable fails with EIO,
@@ -247,7 +248,7 @@ impl FuseDisk {
 }
 
 /// See [`FuseDisk::hold`].
-pub struct HeldDisk(Arc<Shared>);
+pub struct HeldDisk(Arc<DiskState>);
 
 impl Drop for HeldDisk {
     fn drop(&mut self) {
@@ -262,18 +263,18 @@ fn owner_of(dir: &Path) -> (u32, u32) {
 }
 
 /// Returns how many bytes of a request of `len` bytes are done.
-fn done_len(outcome: Option<Outcome>, len: u64) -> Result<usize, Errno> {
+fn done_len(outcome: Option<FaultOutcome>, len: u64) -> Result<usize, Errno> {
     let done = match outcome {
         None => len,
-        Some(Outcome::Short) => (len / 2).next_multiple_of(SECTOR).min(len),
-        Some(Outcome::Fails(errno)) => return Err(errno),
+        Some(FaultOutcome::Short) => (len / 2).next_multiple_of(SECTOR).min(len),
+        Some(FaultOutcome::Fails(errno)) => return Err(errno),
     };
     Ok(usize::try_from(done).expect("a request fits in memory"))
 }
 
-struct Server(Arc<Shared>);
+struct DiskServer(Arc<DiskState>);
 
-impl Server {
+impl DiskServer {
     fn attributes(&self, of: INodeNo) -> FileAttr {
         let (kind, perm, size) = match of {
             FILE => (FileType::RegularFile, 0o600, self.0.contents.lock().bytes.len() as u64),
@@ -300,7 +301,7 @@ impl Server {
     }
 
     fn do_read(&self, offset: u64, len: u64) -> Result<Vec<u8>, Errno> {
-        let outcome = self.0.faults.lock().outcome(Transfer::Read, offset, len);
+        let outcome = self.0.faults.lock().outcome(DiskTransfer::Read, offset, len);
         let len = done_len(outcome, len)?;
         let contents = self.0.contents.lock();
         let start = contents.bytes.len().min(usize::try_from(offset).map_err(|_| Errno::EINVAL)?);
@@ -309,7 +310,7 @@ impl Server {
     }
 
     fn do_write(&self, offset: u64, data: &[u8], is_stable: bool) -> Result<usize, Errno> {
-        let outcome = self.0.faults.lock().outcome(Transfer::Write, offset, data.len() as u64);
+        let outcome = self.0.faults.lock().outcome(DiskTransfer::Write, offset, data.len() as u64);
         let len = done_len(outcome, data.len() as u64)?;
         let mut contents = self.0.contents.lock();
         let start = usize::try_from(offset).map_err(|_| Errno::EINVAL)?;
@@ -337,7 +338,7 @@ impl Server {
     }
 }
 
-impl Filesystem for Server {
+impl Filesystem for DiskServer {
     fn lookup(&self, _: &Request, _: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match name == NAME {
             true => reply.entry(&KEPT, &self.attributes(FILE), Generation(0)),

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  a label is readable  the tree of its top-level vdev; devices by guid, then by elimination
-//!  no label             one device: itself; several: by the options, else mirror, stripe, raidz (a draid needs options)
+//!  no label             one device: itself; several: by the options, else mirror, stripe, raidz
+//!                       (a draid needs options)
 //!  then                 the root is read, and the configuration in the meta-objset replaces both
 //! ```
 //! A guess counts only if the root of a state verifies, so a wrong guess costs only time.

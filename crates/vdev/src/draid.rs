@@ -50,8 +50,8 @@ impl Shape {
         comes_out_even.then_some(shape)
     }
 
-    /// Of a new draid, with as few groups in a slice as come out even with its rows; `None` for one that cannot
-    /// be.
+    /// Returns the shape of a new draid, with the fewest groups that fill the rows of a slice. `None`
+    /// if no such draid is possible.
     #[must_use]
     pub fn of_new(children: u64, data: u64, parity: u64, spares: u64) -> Option<Self> {
         (1..=CHILDREN_MAX).find_map(|groups| Self::new(children, data, parity, spares, groups))

@@ -197,8 +197,8 @@ impl Top {
         self.node.spread()
     }
 
-    /// Returns the place on a draid of the block whose data begins at this place of a child. `None` if the
-    /// vdev is no draid, or if no block's data can begin there.
+    /// Returns the place on a draid of the block whose data begins at this place of a child. `None` if
+    /// the vdev is no draid, or if no block's data can begin at this place.
     #[must_use]
     pub fn draid_block_at(&self, child: usize, at: VdevOffset) -> Option<VdevOffset> {
         match (self.kind(), self.node.permutations()) {

@@ -67,6 +67,10 @@ for flags in (0, os.O_DIRECT, os.O_DSYNC):
             assert more > 0, done
             done += more
         assert os.pread(target, SIZE, 0) == mapping[:], (path, round)
+        # Also from one half of a file to its other half.
+        mapping[8192 * round:8192 * round + len(MARK)] = MARK
+        assert os.copy_file_range(source, fd, SIZE // 2, 0, SIZE // 2) == SIZE // 2
+        assert mapping[SIZE // 2:] == mapping[:SIZE // 2], (path, round)
         os.close(source)
         os.close(target)
     mapping.close()

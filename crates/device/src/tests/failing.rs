@@ -1,14 +1,11 @@
 //! Errors and short transfers of the file system below, with a ring and without: the caller receives
 //! each error, and a short transfer goes on.
 
-use std::sync::Arc;
-
 use futures::future::join_all;
-use oracle::fuse_disk::{Errno, FuseDisk, Outcome, SyncKind, Transfer};
+use oracle::fuse_disk::{DiskTransfer, Errno, FaultOutcome, SyncKind};
 
-use super::{BELOW_BYTES, at, env, filled, holds, plain_env};
-use crate::RealEnv;
-use env::{Device, DeviceError, Durability, Env, OpenMode};
+use super::{BELOW_BYTES, OnFuse, at, env, filled, holds, plain_env};
+use env::{DeviceError, Durability};
 
 const PIECE: usize = 16 << 10;
 /// The number of requests that are under way at the same time.
@@ -17,19 +14,7 @@ const LASTING: [Errno; 5] = [Errno::EIO, Errno::ENOSPC, Errno::EROFS, Errno::EAG
 /// The kernel lacks memory for a moment only.
 const PASSING: [Errno; 2] = [Errno::EAGAIN, Errno::ENOMEM];
 
-struct World {
-    env: Arc<RealEnv>,
-    device: Arc<dyn Device>,
-    disk: FuseDisk,
-}
-
-impl World {
-    fn new(env: Arc<RealEnv>) -> Option<Self> {
-        let disk = FuseDisk::mount(BELOW_BYTES)?;
-        let device = env.block_on(env.open(&disk.path(), OpenMode::ReadWrite)).expect("opened");
-        Some(Self { env, device, disk })
-    }
-
+impl OnFuse {
     fn write(&self, piece: u64, byte: u8, durability: Durability) -> Result<(), DeviceError> {
         let write = self.device.write(at(piece * PIECE as u64), filled(byte, PIECE), durability);
         self.env.block_on(write)
@@ -50,9 +35,9 @@ impl World {
     }
 }
 
-fn in_both_worlds(check: impl Fn(&World)) {
+fn in_both_worlds(check: impl Fn(&OnFuse)) {
     for env in [env(), plain_env()] {
-        let Some(world) = World::new(env) else { return };
+        let Some(world) = OnFuse::new(env) else { return };
         check(&world);
     }
 }
@@ -67,7 +52,7 @@ fn an_error_of_a_write_reaches_its_caller_and_no_other() {
         for durability in [Durability::Cached, Durability::Stable] {
             for errno in LASTING {
                 let second = PIECE as u64..2 * PIECE as u64;
-                world.disk.fail_within(Transfer::Write, second, Outcome::Fails(errno));
+                world.disk.fail_within(DiskTransfer::Write, second, FaultOutcome::Fails(errno));
                 let written = world.write_all(7, durability);
                 for (piece, result) in written.iter().enumerate() {
                     match piece {
@@ -87,7 +72,7 @@ fn an_error_of_a_write_reaches_its_caller_and_no_other() {
 fn an_error_of_a_read_reaches_its_caller() {
     in_both_worlds(|world| {
         for errno in LASTING {
-            world.disk.fail_within(Transfer::Read, 0..1, Outcome::Fails(errno));
+            world.disk.fail_within(DiskTransfer::Read, 0..1, FaultOutcome::Fails(errno));
             let read = world.env.block_on(world.device.read(at(0), PIECE)).map(drop);
             assert!(is_errno(&read, errno), "{errno:?}: {read:?}");
             assert!(world.holds(1, 0));
@@ -101,9 +86,9 @@ fn an_error_of_a_read_reaches_its_caller() {
 fn a_passing_shortage_below_is_waited_out() {
     in_both_worlds(|world| {
         for (round, errno) in (1..).zip(PASSING) {
-            world.disk.fail_times(Transfer::Write, 0..PIECE as u64, Outcome::Fails(errno), 2);
+            world.disk.fail_times(DiskTransfer::Write, 0..PIECE as u64, FaultOutcome::Fails(errno), 2);
             world.write(0, round, Durability::Cached).expect("the shortage passes");
-            world.disk.fail_times(Transfer::Read, 0..PIECE as u64, Outcome::Fails(errno), 2);
+            world.disk.fail_times(DiskTransfer::Read, 0..PIECE as u64, FaultOutcome::Fails(errno), 2);
             assert!(world.holds(0, round), "{errno:?}");
         }
         assert_eq!(world.disk.faults_met(), 8);
@@ -114,7 +99,7 @@ fn a_passing_shortage_below_is_waited_out() {
 fn short_reads_go_on_where_they_ended() {
     in_both_worlds(|world| {
         world.write_all(1, Durability::Stable).into_iter().for_each(|written| written.expect("written"));
-        world.disk.fail_within(Transfer::Read, 0..BELOW_BYTES as u64, Outcome::Short);
+        world.disk.fail_within(DiskTransfer::Read, 0..BELOW_BYTES as u64, FaultOutcome::Short);
         assert!(world.all_hold(1));
         assert!(world.disk.faults_met() > SIDE_BY_SIDE);
     });
@@ -124,9 +109,9 @@ fn short_reads_go_on_where_they_ended() {
 /// the wrong place if the file belongs to FUSE.
 #[test]
 fn short_writes_go_on_where_they_ended() {
-    let Some(world) = World::new(plain_env()) else { return };
+    let Some(world) = OnFuse::new(plain_env()) else { return };
     for (byte, durability) in [(1, Durability::Cached), (2, Durability::Stable)] {
-        world.disk.fail_within(Transfer::Write, 0..BELOW_BYTES as u64, Outcome::Short);
+        world.disk.fail_within(DiskTransfer::Write, 0..BELOW_BYTES as u64, FaultOutcome::Short);
         world.write_all(byte, durability).into_iter().for_each(|written| written.expect("written"));
         world.disk.heal();
         assert!(world.all_hold(byte), "{durability:?}");

@@ -13,13 +13,30 @@ mod wrappers;
 
 use std::sync::Arc;
 
+use oracle::fuse_disk::FuseDisk;
 use units::LeafOffset;
 
 use crate::{Options, RealEnv};
-use env::{BufSlice, Device, IoBuf};
+use env::{BufSlice, Device, Env, IoBuf, OpenMode};
 
 /// The size of a disk of FUSE below a device, in bytes.
 const BELOW_BYTES: usize = 1 << 20;
+
+/// A device on a disk of FUSE.
+struct OnFuse {
+    env: Arc<RealEnv>,
+    device: Arc<dyn Device>,
+    disk: FuseDisk,
+}
+
+impl OnFuse {
+    /// `None` where nothing can be mounted and the run allows that.
+    fn new(env: Arc<RealEnv>) -> Option<Self> {
+        let disk = FuseDisk::mount(BELOW_BYTES)?;
+        let device = env.block_on(env.open(&disk.path(), OpenMode::ReadWrite)).expect("opened");
+        Some(Self { env, device, disk })
+    }
+}
 
 /// An environment with two workers.
 fn env() -> Arc<RealEnv> {

@@ -1,4 +1,5 @@
-//! What is to be stable is told to the file system below as that: it is one of FUSE here, and notes what it is told.
+//! A write that is to be stable reaches the file system below as such. That file system is one of FUSE here, and records
+//! its requests.
 //!
 //! ```text
 //!   device ─► system calls, or a ring ─► kernel ─► FUSE ─► FuseDisk: writes, each with O_DSYNC or without; fsync
@@ -6,35 +7,18 @@
 //! A read finds bytes that were never made stable, a process that is killed leaves them to the kernel, and the simulator
 //! has disks of its own: nothing else sees what is missing here.
 
-use std::sync::Arc;
-
 use futures::future::join_all;
+use oracle::fuse_disk::DiskRequest;
 
-use oracle::fuse_disk::{DiskRequest, FuseDisk};
-
-use super::{BELOW_BYTES, at, env, filled, plain_env};
-use crate::RealEnv;
-use env::{BufSlice, Device, Durability, Env, OpenMode};
+use super::{OnFuse, at, env, filled, plain_env};
+use env::{BufSlice, Durability};
 
 const PIECE: usize = 8192;
 
-/// A device over the file system, and what that was told.
-struct World {
-    env: Arc<RealEnv>,
-    device: Arc<dyn Device>,
-    below: FuseDisk,
-}
-
-impl World {
-    fn new(env: Arc<RealEnv>) -> Option<Self> {
-        let below = FuseDisk::mount(BELOW_BYTES)?;
-        let device = env.block_on(env.open(&below.path(), OpenMode::ReadWrite)).expect("opened");
-        Some(Self { env, device, below })
-    }
-
+impl OnFuse {
     /// Writes pieces at once: a lone one, or several side by side, of which each second is in two parts. A lone request
     /// is a system call, and several go through the ring.
-    fn write(&self, count: u64, durability: Durability) {
+    fn write_pieces(&self, count: u64, durability: Durability) {
         let piece = |number: u64| match number % 2 {
             0 => filled(1, PIECE),
             _ => [filled(2, PIECE / 2), filled(3, PIECE / 2)].concat(),
@@ -50,7 +34,7 @@ impl World {
     /// to be stable followed by a sync.
     fn check_written(&self, count: u64, are_stable: bool) {
         let mut bytes = 0;
-        for told in self.below.take_requests() {
+        for told in self.disk.take_requests() {
             match told {
                 DiskRequest::Write { offset, len, is_stable } => {
                     assert_eq!(is_stable, are_stable, "at {offset}");
@@ -64,10 +48,10 @@ impl World {
 }
 
 /// What there is to be tried: with a ring and without, a request alone and beside others.
-fn try_all(what: fn(&World, u64)) {
+fn try_all(what: fn(&OnFuse, u64)) {
     for env in [env(), plain_env()] {
-        let Some(world) = World::new(env) else { return };
-        world.below.take_requests();
+        let Some(world) = OnFuse::new(env) else { return };
+        world.disk.take_requests();
         for count in [1, 6] {
             what(&world, count);
         }
@@ -77,7 +61,7 @@ fn try_all(what: fn(&World, u64)) {
 #[test]
 fn a_stable_write_is_told_to_be_stable() {
     try_all(|world, count| {
-        world.write(count, Durability::Stable);
+        world.write_pieces(count, Durability::Stable);
         world.check_written(count, true);
     });
 }
@@ -85,11 +69,11 @@ fn a_stable_write_is_told_to_be_stable() {
 #[test]
 fn a_cached_write_is_not_told_to_be_stable_before_a_flush() {
     try_all(|world, count| {
-        world.write(count, Durability::Cached);
+        world.write_pieces(count, Durability::Cached);
         world.check_written(count, false);
         let flushes = (0..count).map(|_| world.device.flush());
         let flushed = world.env.block_on(join_all(flushes.collect::<Vec<_>>()));
         flushed.into_iter().for_each(|flushed| flushed.expect("flushed"));
-        assert_eq!(world.below.take_requests(), vec![DiskRequest::Sync { is_data: true }; count as usize]);
+        assert_eq!(world.disk.take_requests(), vec![DiskRequest::Sync { is_data: true }; count as usize]);
     });
 }

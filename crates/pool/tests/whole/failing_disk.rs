@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use device::{Options, RealEnv};
 use env::Env;
-use oracle::fuse_disk::{Errno, FuseDisk, Outcome, SyncKind, Transfer};
+use oracle::fuse_disk::{DiskTransfer, Errno, FaultOutcome, FuseDisk, SyncKind};
 use pool::{ImportSpec, Pool, PoolSpec, Tuning};
 use tempfile::TempDir;
 use units::ObjectId;
@@ -152,7 +152,8 @@ impl Writer<'_> {
         let bytes = record(number);
         let write = self.zfs.write(self.file, number * RECORD_BYTES as u64, &bytes, STABLE);
         env.block_on(write).expect("a write waits until it is possible");
-        // Txgs write these bytes beside the records. They replace earlier ones, so the pool is never full.
+        // Txgs write these bytes beside the records. The bytes replace earlier ones, so the pool is
+        // never full.
         let place = number % 64 * 65_536;
         let noise = record(number + 1_000_000).repeat(16);
         env.block_on(self.zfs.write(self.other, place, &noise, WriteFlags::default())).expect("written");
@@ -202,8 +203,8 @@ fn a_flush_that_fails_and_loses_a_txgs_writes_costs_nothing_acknowledged() {
 fn labels_and_a_range_that_refuse_writes_stop_nobody() {
     let Some(world) = World::new() else { return };
     let pool = world.create_single();
-    world.disk.fail_within(Transfer::Write, 0..256 << 10, Outcome::Fails(Errno::EIO));
-    world.disk.fail_within(Transfer::Write, 24 << 20..36 << 20, Outcome::Fails(Errno::ENOSPC));
+    world.disk.fail_within(DiskTransfer::Write, 0..256 << 10, FaultOutcome::Fails(Errno::EIO));
+    world.disk.fail_within(DiskTransfer::Write, 24 << 20..36 << 20, FaultOutcome::Fails(Errno::ENOSPC));
     let mut writer = world.writer(&pool);
     writer.append();
     let records = writer.records;
@@ -220,13 +221,13 @@ fn short_reads_and_passing_shortages_are_not_noticed() {
     let Some(world) = World::new() else { return };
     let pool = world.create_single();
     let mut writer = world.writer(&pool);
-    for of in [Transfer::Write, Transfer::Read] {
+    for of in [DiskTransfer::Write, DiskTransfer::Read] {
         for errno in [Errno::EAGAIN, Errno::ENOMEM] {
-            world.disk.fail_times(of, DATA, Outcome::Fails(errno), 2);
+            world.disk.fail_times(of, DATA, FaultOutcome::Fails(errno), 2);
             writer.append();
         }
     }
-    world.disk.fail_within(Transfer::Read, DATA, Outcome::Short);
+    world.disk.fail_within(DiskTransfer::Read, DATA, FaultOutcome::Short);
     writer.append();
     let records = writer.records;
     drop(writer);
@@ -243,7 +244,7 @@ fn a_mirror_goes_on_while_the_file_system_below_one_side_is_read_only_or_full() 
         let pool = world.create_mirror();
         let mut writer = world.writer(&pool);
         writer.append();
-        world.disk.fail_within(Transfer::Write, 0..BYTES as u64, Outcome::Fails(errno));
+        world.disk.fail_within(DiskTransfer::Write, 0..BYTES as u64, FaultOutcome::Fails(errno));
         writer.append();
         world.sync(&pool);
         assert_eq!((pool.suspended(), pool.vdevs().state().0), (None, VdevState::Degraded), "{errno:?}");
@@ -274,7 +275,7 @@ fn a_mirror_reads_the_other_side_of_a_range_that_cannot_be_read() {
     let records = writer.records;
     drop(writer);
     world.export(pool);
-    world.disk.fail_within(Transfer::Read, DATA, Outcome::Fails(Errno::EIO));
+    world.disk.fail_within(DiskTransfer::Read, DATA, FaultOutcome::Fails(Errno::EIO));
     let pool = world.import(world.both_paths());
     world.check(&pool, records);
     world.disk.heal();
@@ -289,7 +290,7 @@ fn commits_go_to_the_pool_while_the_log_refuses_writes() {
         let pool = world.create_log();
         let mut writer = world.writer(&pool);
         writer.append();
-        world.disk.fail_within(Transfer::Write, DATA, Outcome::Fails(errno));
+        world.disk.fail_within(DiskTransfer::Write, DATA, FaultOutcome::Fails(errno));
         writer.append();
         let records = writer.records;
         drop(writer);

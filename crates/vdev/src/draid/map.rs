@@ -50,7 +50,7 @@ pub(crate) fn layout(
 }
 
 /// Returns the place on the draid of the stripe whose first column of data begins at this place of a
-/// child, so [`layout`] the other way around. `None` where another column lies, or the space of a spare.
+/// child: the inverse of [`layout`]. `None` where another column or the space of a spare lies.
 pub(crate) fn stripe_at(
     shape: &Shape,
     permutations: &Permutations,

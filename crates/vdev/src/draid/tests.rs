@@ -121,7 +121,7 @@ fn a_stripe_is_found_by_its_first_column_of_data_and_by_no_other() {
             }
         }
     }
-    // A child takes the space of a spare in each slice of one part in six.
+    // In each slice, one of the six children has the space of the spare.
     let shape = Shape::new(6, 2, 1, 1, 5).expect("possible");
     let permutations = permutations(&shape);
     let spare = permutations.child(0, 5);
