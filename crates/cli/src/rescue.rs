@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use control::{Failure, FailureKind};
+use control::{DatasetCreate, Failure, FailureKind, Mounts};
 use device::{Options, RealEnv};
 use engine::refusal;
 use engine::spec::{self, DraidNumbers};
@@ -27,6 +27,11 @@ pub const COMMAND: Command = Command::new(
         flags: &[
             Flag::switch('l', "list the states of the pool, and the datasets of the newest state").or("list"),
             Flag::long_value("to", "dir", "copy into this directory; continues a rescue that was stopped"),
+            Flag::long_value(
+                "to-dataset",
+                "dataset",
+                "copy into the mount point of this dataset, which is created if it does not exist",
+            ),
             Flag::long_value("txg", "txg", "use the state of this transaction group instead of the newest"),
             Flag::long_value(
                 "only",
@@ -59,16 +64,16 @@ pub const COMMAND: Command = Command::new(
 const EXIT_DAMAGED: u8 = 1;
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
-    let target = long(args, "to");
     if args.operands.is_empty() {
         return usage("missing device");
     }
-    if target.is_none() && !args.has('l') {
-        return usage("one of --to and --list is needed");
-    }
     let mut search = search(args)?;
-    if let (Some(target), None) = (target, search.txg) {
-        search.txg = Rescue::begun_txg(Path::new(target)).map_err(|error| failed(&error))?;
+    let target = target(session, args)?;
+    if target.is_none() && !args.has('l') {
+        return usage("one of --to, --to-dataset and --list is needed");
+    }
+    if let (Some(target), None) = (&target, search.txg) {
+        search.txg = Rescue::begun_txg(target).map_err(|error| failed(&error))?;
     }
     let options = Options::from_process_environment();
     let env = RealEnv::new(options.map_err(|e| Failure::new(FailureKind::Invalid, e.to_string()))?);
@@ -76,9 +81,30 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         list(session, &env, &search)?;
     }
     match target {
-        Some(target) => copy(session, &env, &search, &selection(args), Path::new(target)),
+        Some(target) => copy(session, &env, &search, &selection(args), &target),
         None => Ok(0),
     }
+}
+
+/// The directory that the files are copied into, if any.
+fn target(session: &Session, args: &Args) -> Result<Option<PathBuf>, Stop> {
+    match (long(args, "to"), long(args, "to-dataset")) {
+        (Some(_), Some(_)) => usage("--to and --to-dataset exclude each other"),
+        (Some(dir), None) => Ok(Some(dir.into())),
+        (None, Some(dataset)) => mount_point(session, dataset).map(Some),
+        (None, None) => Ok(None),
+    }
+}
+
+/// The mount point of a file system of an imported pool. The file system and its parents are
+/// created if they do not exist.
+fn mount_point(session: &Session, name: &str) -> Result<PathBuf, Stop> {
+    session.ask(&DatasetCreate { name: name.to_owned(), parents: true, ..DatasetCreate::default() })?;
+    let mount = session.ask(&Mounts {})?.into_iter().find(|mount| mount.dataset == name);
+    let not_mounted = || {
+        Failure::new(FailureKind::Invalid, format!("cannot rescue to '{name}': filesystem is not mounted"))
+    };
+    Ok(mount.ok_or_else(not_mounted)?.mountpoint.into())
 }
 
 fn search(args: &Args) -> Result<RescueSearch, Stop> {

@@ -6,8 +6,12 @@
 //! A damaged history is replaced by a new one with the next record
 //! (test: `a_damaged_history_begins_anew`).
 //!
-//! Invariant: what was noted is read back in order, however often the ring went round
-//! (test: `history_keeps_the_first_record_and_the_newest`).
+//! Invariants:
+//! - The records are read back in the order in which they were added, however often the ring went
+//!   round (test: `history_keeps_the_first_record_and_the_newest`).
+//! - A record is given up in the header before its bytes are overwritten. A reader looks at the
+//!   header again after each record, so that a reader never returns overwritten bytes (test:
+//!   `the_history_is_read_while_its_oldest_records_are_overwritten`).
 
 use dmu::{Dnode, DnodeSpec, SyncRead, Tx};
 use env::impatient;
@@ -35,9 +39,13 @@ struct Ring {
 
 impl Ring {
     fn of(dnode: Arc<Dnode>) -> Result<Self, DslError> {
-        let damaged = |_| DslError::damaged(dnode.object(), "header of the history");
-        let phys = HistoryPhys::decode(&dnode.bonus()).map_err(damaged)?;
+        let phys = Self::header(&dnode)?;
         Ok(Self { dnode, phys })
+    }
+
+    fn header(dnode: &Dnode) -> Result<HistoryPhys, DslError> {
+        let damaged = |_| DslError::damaged(dnode.object(), "header of the history");
+        HistoryPhys::decode(&dnode.bonus()).map_err(damaged)
     }
 
     fn damaged(&self) -> DslError {
@@ -79,6 +87,12 @@ impl Ring {
         whole.ok_or_else(|| self.damaged())
     }
 
+    /// The record at an offset below `end`, and the offset of the next record.
+    async fn record_at(&self, offset: u64, end: u64) -> Result<(NvList, u64), DslError> {
+        let len = self.record_len(offset, end).await?;
+        Ok((self.decode(&self.read(offset, len).await?)?, offset + len))
+    }
+
     /// Appends a record; the oldest make room.
     async fn append(&mut self, tx: &Tx, bytes: &[u8]) -> Result<(), DslError> {
         let len = bytes.len() as u64;
@@ -97,6 +111,7 @@ impl Ring {
             self.phys.bof = U64::new(bof + self.record_len(bof, eof).await?);
             self.phys.records_lost = U64::new(self.phys.records_lost.get() + 1);
         }
+        self.store(tx)?;
         self.write(tx, self.phys.eof.get(), bytes).await?;
         self.phys.eof = U64::new(self.phys.eof.get() + len);
         self.store(tx)
@@ -106,7 +121,8 @@ impl Ring {
         Ok(self.dnode.set_bonus(tx, ObjectType::SPA_HISTORY_OFFSETS, self.phys.as_bytes())?)
     }
 
-    /// All records, oldest first.
+    /// All records, oldest first. Records that are added in the meantime are left out, and so are
+    /// the records that these overwrite.
     async fn records(&self) -> Result<Vec<NvList>, DslError> {
         let mut records = Vec::new();
         if self.phys.create_len.get() == 0 {
@@ -117,9 +133,17 @@ impl Ring {
         records.push(self.decode(&first)?);
         let (mut at, end) = (self.phys.bof.get(), self.phys.eof.get());
         while at < end {
-            let len = self.record_len(at, end).await?;
-            records.push(self.decode(&self.read(at, len).await?)?);
-            at += len;
+            let read = self.record_at(at, end).await;
+            let oldest = Self::header(&self.dnode)?.bof.get();
+            if at < oldest {
+                // The record, and all before, may have been overwritten while they were read.
+                records.truncate(1);
+                at = oldest;
+                continue;
+            }
+            let (record, next) = read?;
+            records.push(record);
+            at = next;
         }
         Ok(records)
     }

@@ -27,6 +27,7 @@ mod moves;
 mod posix;
 mod postgres;
 mod replicas;
+mod rescued;
 mod rewrite;
 mod rings;
 mod rollbacks;

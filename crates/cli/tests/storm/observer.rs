@@ -32,8 +32,7 @@ impl Observer {
         while !round.is_over() {
             let line = self.rng.choice(LINES).expect("lines");
             let (program, words) = line.split_once(' ').expect("a program");
-            let seen = round.may(program, words);
-            assert!(seen.is_some() || round.is_over(), "{line} fails");
+            round.reads(program, words);
             let Some(names) = round.may("zfs", &format!("list -H -o name -t all -r {POOL}")) else {
                 continue;
             };

@@ -70,6 +70,12 @@ impl Round<'_> {
         is_done.then_some(out)
     }
 
+    /// Runs a command that only reads, and which nothing but the end of the daemon may prevent.
+    pub fn reads(&self, program: &str, line: &str) {
+        let (is_done, _, err) = self.once(program, line);
+        assert!(is_done || self.is_over(), "{program} {line}: {err}");
+    }
+
     fn once(&self, program: &str, line: &str) -> (bool, String, String) {
         let begun = Instant::now();
         let output = self.world.run(program, line);

@@ -8,6 +8,9 @@ use ondisk::{NvList, NvValue};
 use std::io::Read;
 use std::process::{Command, Stdio};
 
+/// Length of a record of a stream, without its payload.
+const RECORD_BYTES: usize = 312;
+
 /// Two pools, `p` and `q`, in which nothing is mounted.
 fn two_pools() -> Place {
     let place = Place::new();
@@ -169,6 +172,22 @@ fn what_is_received_in_part_goes_on_from_its_own_history() {
     let rest = written(&place, &format!("zfs send -t {token}"));
     takes(&place, "zfs receive -s p/r", &rest);
     assert!(blocks(&written(&place, "zfs send p/r@2")) == blocks(&written(&place, "zfs send p/s@2")));
+}
+
+#[test]
+fn a_saved_part_that_has_only_its_begin_record_is_not_sent() {
+    let place = two_pools();
+    takes(&place, "zfs receive p/s", &stream_called("full"));
+    takes(&place, "zfs receive p/s", &stream_called("incr"));
+    takes(&place, "zfs receive p/r", &written(&place, "zfs send p/s@1"));
+    let incremental = written(&place, "zfs send -i @1 p/s@2");
+    for (name, stream) in [("p/new", written(&place, "zfs send p/s@1")), ("p/r", incremental)] {
+        fed(&place, &format!("zfs receive -s {name}"), &stream[..RECORD_BYTES]);
+        let token = place.ok(&format!("zfs get -Ho value receive_resume_token {name}"));
+        assert!(token.starts_with("1-"), "{name} has a saved part: {token}");
+        let refused = place.run(&format!("zfs send --saved {name}"));
+        assert_eq!((refused.code, &refused.err[..]), (1, ""), "{name}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod busy;
 #[path = "../crash/dice.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]
 mod dice;
+mod history;
 mod overlaps;
 #[path = "../crash/owned.rs"]
 #[allow(dead_code, reason = "each test program uses a part of it")]

@@ -36,6 +36,7 @@ mod replication;
 mod retention;
 // A storm's commands: each has a limit of time and is repeated while its data set is busy.
 #[path = "../../storm/run.rs"]
+#[allow(dead_code, reason = "a storm uses all of it")]
 mod run;
 mod verified;
 

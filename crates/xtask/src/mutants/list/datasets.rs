@@ -16,6 +16,18 @@ pub const MUTANTS: &[Mutant] = &[
         ),
     },
     Mutant {
+        name: "history-read-as-overwritten",
+        what: "A reader of the history does not look for records that were overwritten meanwhile.",
+        file: "crates/dsl/src/history.rs",
+        old: "if at < oldest {",
+        new: "if at < oldest && !MUTANT {",
+        lane: test(
+            "sawmill-pool",
+            "together",
+            "the_history_is_read_while_its_oldest_records_are_overwritten",
+        ),
+    },
+    Mutant {
         name: "snapshot-of-a-partial-dataset",
         what: "A dataset that was received in part gets a snapshot.",
         file: "crates/dsl/src/snapshot.rs",
