@@ -50,14 +50,6 @@ pub const MUTANTS: &[Mutant] = &[
         lane: test("sawmill-cli", "streams", "what_is_received_in_part_goes_on_from_its_own_history"),
     },
     Mutant {
-        name: "saved-begin-record-sent",
-        what: "A saved part that has only its BEGIN record is sent without an error.",
-        file: "crates/engine/src/saved.rs",
-        old: "if sent.records_in_all() < 2 {",
-        new: "if sent.records_in_all() < 2 && !MUTANT {",
-        lane: test("sawmill-cli", "streams", "a_saved_part_that_has_only_its_begin_record_is_not_sent"),
-    },
-    Mutant {
         name: "earlier-token-refused",
         what: "A receive refuses a stream that begins before the end of the part that was kept.",
         file: "crates/pool/src/receive/resume.rs",
