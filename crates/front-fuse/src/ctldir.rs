@@ -9,7 +9,8 @@
 //! with snapshots, whoever asked it to, is seen at once. When snapshots come, go or get other names, the time of
 //! `snapshot` changes, and with that the kernel gives up what it has kept of its list.
 //!
-//! Both belong to root and only root may write to them, which the kernel checks before it passes anything on.
+//! Both belong to root, and the kernel lets only a process with CAP_DAC_OVERRIDE write to them. A process needs CAP_SYS_ADMIN,
+//! too ([`may_administer`]), because root of a container must not destroy snapshots.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +29,7 @@ use crate::listing::{Form, put_dirent};
 use crate::notifier::Notifier;
 use crate::reply::Reply;
 use crate::request::Request;
+use crate::requester::may_administer;
 use crate::views::Views;
 
 /// The control directory's name in the root.
@@ -124,6 +126,10 @@ impl Ctldir {
         request: &mut Request<'_>,
         reply: &mut Reply,
     ) -> Result<(), Errno> {
+        let changes = [opcode::MKDIR, opcode::RMDIR, opcode::RENAME, opcode::RENAME2];
+        if changes.contains(&request.header.opcode) && !may_administer(request.header.pid) {
+            return Err(Errno::PERM);
+        }
         match request.header.opcode {
             opcode::LOOKUP => self.lookup_in(node, request, reply).await,
             opcode::GETATTR => {

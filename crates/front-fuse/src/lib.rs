@@ -42,6 +42,7 @@ mod pages;
 mod queues;
 mod reply;
 mod request;
+mod requester;
 mod server;
 mod session;
 mod syncs;

@@ -227,6 +227,34 @@ pub fn makes_destroys_and_renames(world: &World) {
     assert!(history.contains("snapshot") && history.contains("rename"), "{history}");
 }
 
+/// The capabilities of root in a container, as container engines leave them.
+const CONTAINER: &str = "chown,+dac_override,+fowner,+fsetid,+setgid,+setuid,+mknod,+net_raw,+sys_chroot";
+
+#[test]
+fn snapshots_are_not_destroyed_by_root_of_a_container() {
+    let Some(world) = crate::world(&["setpriv", "unshare"]) else { return };
+    let (root, snapdir) = (world.root(), snapdir(&world));
+    fs::create_dir(snapdir.join("kept")).expect("root of the system makes snapshots");
+    let as_container = format!("setpriv --bounding-set -all,+{CONTAINER} --inh-caps -all");
+    let with_capability =
+        "setpriv --reuid 12002 --clear-groups --inh-caps +dac_override --ambient-caps +dac_override";
+    // All capabilities, in a user namespace of its own.
+    let in_namespace = "unshare --user --map-root-user";
+    for prefix in [as_container.as_str(), with_capability, in_namespace] {
+        for change in [
+            "mkdir .zfs/snapshot/new",
+            "rmdir .zfs/snapshot/kept",
+            "mv .zfs/snapshot/kept .zfs/snapshot/gone",
+        ] {
+            let refused = sh(&format!("! {prefix} {change} 2>&1"), &root);
+            assert!(refused.contains("Operation not permitted"), "{prefix} {change}: {refused}");
+        }
+    }
+    assert_eq!(names(&snapdir), ["kept"]);
+    fs::remove_dir(snapdir.join("kept")).expect("root of the system destroys snapshots");
+    world.finish();
+}
+
 #[test]
 fn a_snapshot_that_was_looked_at_is_destroyed_and_one_with_an_open_file_is_not() {
     let Some(world) = crate::world(&[]) else { return };

@@ -14,6 +14,7 @@ use pool::{Pool, PoolSpec, Tuning};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use rustix::thread::gettid;
 use units::LeafOffset;
 use vdev::{Bias, NewVdev, PoolState};
 use zerocopy::{FromBytes, IntoBytes};
@@ -156,10 +157,11 @@ impl Kernel {
         self.ended.wait(Duration::from_secs(30))
     }
 
-    /// Asks for something; the request's number.
+    /// Asks for something; the request's number. The request comes from the calling thread.
     pub fn ask(&mut self, opcode: u32, nodeid: u64, body: &[u8]) -> u64 {
         let len = (size_of::<InHeader>() + body.len()) as u32;
-        self.ask_with(InHeader { len, opcode, nodeid, ..InHeader::default() }, body)
+        let pid = gettid().as_raw_pid() as u32;
+        self.ask_with(InHeader { len, opcode, nodeid, pid, ..InHeader::default() }, body)
     }
 
     /// The same with a header of the caller's, all but the number.
