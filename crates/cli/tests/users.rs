@@ -3,7 +3,7 @@
 
 mod place;
 
-use oracle::needs::Need;
+use oracle::needs::{Need, lack_of_fuse};
 use place::{Place, Printed};
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -144,16 +144,102 @@ fn without_a_session_a_user_gets_a_directory_nobody_else_can_prepare() {
     std::fs::remove_dir_all(&run).expect("removed");
 }
 
-/// Would have the history of `tank` tell of what was not done, by root.
-const FORGE: &str = r#"
+/// Sends a request, given as a path and a body, to a socket.
+const ASK: &str = r#"
 import socket, sys
-body = b'{"pool": "tank", "said": {"command": "zfs destroy tank/a", "uid": 0}}'
+_, path, where, body = sys.argv
 asked = socket.socket(socket.AF_UNIX)
-asked.connect(sys.argv[1])
-head = "POST /v1/pool/note HTTP/1.0\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-asked.sendall((head % len(body)).encode() + body)
+asked.connect(path)
+head = "POST %s HTTP/1.0\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+asked.sendall((head % (where, len(body)) + body).encode())
 print(b"".join(iter(lambda: asked.recv(4096), b"")).decode())
 "#;
+/// A request that would add a command that nobody gave to the history of `tank`.
+const FORGED: &str = r#"/v1/pool/note {"pool":"tank","said":{"command":"zfs-destroy-tank/a","uid":0}}"#;
+
+/// Sends a request to the public socket as the user, and returns the response.
+fn asked_as_user(place: &Place, request: &str) -> String {
+    std::fs::write(place.path("ask.py"), ASK).expect("written");
+    let printed = as_user(place, &[], &format!("python3 W/ask.py W/run/look {request}"));
+    assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{request}");
+    printed.out
+}
+
+#[test]
+fn a_request_that_changes_nothing_is_denied() {
+    let Some(place) = open_place() else { return };
+    place.ok("zpool create -m none tank W/d1");
+    place.ok("zfs create tank/a");
+    let history = place.ok("zpool history -l tank");
+    for request in [
+        r#"/v1/dataset/set {"name":"tank/a","props":[]}"#,
+        r#"/v1/snapshot/create {"pool":"tank","names":[]}"#,
+        r#"/v1/dataset/allow {"name":"tank/a","changes":{}}"#,
+        FORGED,
+    ] {
+        let response = asked_as_user(&place, request);
+        assert!(response.contains("permission denied"), "{request}: {response}");
+    }
+    assert_eq!(place.ok("zpool history -l tank"), history);
+}
+
+#[test]
+fn a_command_is_one_line_of_the_history() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none tank W/d1");
+    let mut command = place.command("zfs set");
+    let printed = place.print(command.args(["org:by=a\n\u{1b}[2Jzfs destroy tank", "tank"]));
+    assert_eq!((printed.code, printed.err.as_str()), (0, ""));
+    let history = place.ok("zpool history tank");
+    let noted = history.lines().find(|line| line.contains("zfs set")).expect("the command");
+    assert!(noted.contains("org:by=a??[2Jzfs destroy tank"), "{history}");
+}
+
+#[test]
+fn a_user_chooses_a_mount_point_and_nothing_is_mounted() {
+    if let Some(lack) = lack_of_fuse() {
+        Need::Fuse.is_missing(lack);
+        return;
+    }
+    let Some(place) = open_place() else { return };
+    for line in [
+        "zpool create -m none tank W/d1",
+        "zfs create -o mountpoint=W/mnt tank/u",
+        "zfs allow -u 65534 create,mount,mountpoint,canmount,acltype tank/u",
+    ] {
+        place.ok(line);
+    }
+    std::fs::create_dir(place.path("etc")).expect("made");
+    let mounted = |dataset: &str| {
+        let mounts = place.ok("zfs mount");
+        let place = mounts.lines().find(|line| line.starts_with(&format!("{dataset} ")));
+        place.and_then(|line| line.split_whitespace().nth(1)).map(str::to_owned)
+    };
+    let at = Some("W/mnt".to_owned());
+    assert_eq!(mounted("tank/u"), at);
+    let run = [("SAWMILL_RUN", place.path("run"))];
+    let user = |line: &str| as_user(&place, &run, &format!("W/sawmill {line}"));
+    assert_eq!(user("zfs create tank/u/x").code, 1);
+    for line in [
+        "zfs set mountpoint=W/etc tank/u/x",
+        "zfs set canmount=off tank/u/x",
+        "zfs set canmount=on tank/u/x",
+        "zfs inherit mountpoint tank/u/x",
+        "zfs set mountpoint=W/etc tank/u/x",
+        "zfs inherit -r mountpoint tank/u/x",
+    ] {
+        let printed = user(line);
+        assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{line}");
+        assert_eq!(mounted("tank/u/x"), None, "{line}");
+    }
+    let refused = user("zfs set mountpoint=W/etc tank/u");
+    assert_eq!((refused.code, refused.err.as_str()), (1, "cannot unmount 'W/mnt': permission denied\n"));
+    // A dataset that is mounted again for a user stays where root has mounted the dataset.
+    place.ok("zfs set -u mountpoint=W/etc tank/u");
+    assert_eq!(user("zfs set acltype=posix tank/u").code, 0);
+    assert_eq!(mounted("tank/u"), at);
+    place.ok("zpool export tank");
+}
 
 #[test]
 fn a_promotion_heeds_the_limit_of_snapshots() {
@@ -189,7 +275,6 @@ fn a_promotion_heeds_the_limit_of_snapshots() {
 #[test]
 fn what_was_delegated_is_done_for_a_user_and_nothing_else() {
     let Some(place) = open_place() else { return };
-    std::fs::write(place.path("forge.py"), FORGE).expect("written");
     for line in [
         "zpool create -m none tank W/d1",
         "zfs create tank/a",
@@ -272,8 +357,8 @@ fn what_was_delegated_is_done_for_a_user_and_nothing_else() {
         );
     }
     assert!(!history.contains("atime=off"), "{history}");
-    let forged = as_user(&place, &run, "python3 W/forge.py W/run/look");
-    assert!(forged.out.contains("permission denied"), "{}{}", forged.out, forged.err);
+    let forged = asked_as_user(&place, FORGED);
+    assert!(forged.contains("permission denied"), "{forged}");
     assert_eq!(place.ok("zpool history -l tank"), history);
 
     // Limits hold those who may not change them.

@@ -395,17 +395,19 @@ calls! {
     }
 
     /// Sets properties of a dataset.
-    change DatasetSet at "/v1/dataset/set" of name to "set property for" name may Set gives () {
+    change DatasetSet at "/v1/dataset/set" of name to "set property for" name may Set by maker gives () {
         /// Dataset.
         name: String,
         /// Properties and values as typed.
         props: Vec<NameValue>,
         /// Leave what is mounted where it is, whatever its mount point is from now on.
         keep_mounted: bool,
+        /// The user that asks, if not the daemon's own user. For this user, nothing is mounted and no mount moves.
+        maker: Option<u32>,
     }
 
     /// Lets a dataset inherit a property again.
-    change DatasetInherit at "/v1/dataset/inherit" of name to "inherit property for" name may Inherit gives () {
+    change DatasetInherit at "/v1/dataset/inherit" of name to "inherit property for" name may Inherit by maker gives () {
         /// Dataset.
         name: String,
         /// Property.
@@ -414,6 +416,8 @@ calls! {
         recursive: bool,
         /// To what a received stream brought, where one did.
         received: bool,
+        /// The user that asks, if not the daemon's own user. For this user, nothing is mounted and no mount moves.
+        maker: Option<u32>,
     }
 
     /// Gives a dataset another name, and another parent perhaps; or a snapshot another name.

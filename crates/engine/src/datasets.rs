@@ -489,20 +489,22 @@ impl Holder {
         };
         let (plain, followed): (Vec<_>, Vec<_>) =
             changes.props.into_iter().partition(|(name, _)| prop_change::is_plain(name));
+        // The daemon must not mount where another user wants it to.
+        let stay = call.keep_mounted || call.maker.is_some();
         let mut done = Vec::new();
         let set = async {
             self.resize(&held, &call.name, before).await?;
             done.extend(self.set_plain(&held, &call.name, plain).await?);
             for (name, value) in followed {
                 let change = PropChange::set(&call.name, name, value);
-                done.push(self.change_prop(&held, change, call.keep_mounted).await?);
+                done.push(self.change_prop(&held, change, stay).await?);
             }
             self.resize(&held, &call.name, after).await?;
             self.set_quotas(&held, &call.name, &quotas).await
         };
         match set.await {
             Ok(()) => Ok(()),
-            Err(failure) => Err(self.undo_props(&held, done, call.keep_mounted, failure).await),
+            Err(failure) => Err(self.undo_props(&held, done, stay, failure).await),
         }
     }
 
@@ -517,7 +519,8 @@ impl Holder {
         }
         let name = def.map_or(call.property.as_str(), |def| def.name);
         let how = Inherit { recursive: call.recursive, received: call.received };
-        self.change_prop(&held, PropChange::inherit(&call.name, name, how), false).await.map(drop)
+        let stay = call.maker.is_some();
+        self.change_prop(&held, PropChange::inherit(&call.name, name, how), stay).await.map(drop)
     }
 }
 
@@ -565,10 +568,29 @@ fn mountpoint(set: &[Property], dataset: &str, held: &Held) -> Prop {
 
 /// Joins an alternate root, a mount point and the names below it.
 fn place(altroot: Option<&str>, set: &str, rest: &str) -> String {
-    let parts = [altroot.unwrap_or(""), set, rest];
-    let path: Vec<&str> =
-        parts.iter().flat_map(|part| part.split('/')).filter(|part| !part.is_empty()).collect();
+    let below = [set, rest].into_iter().flat_map(components);
+    let path: Vec<&str> = match altroot {
+        None => below.collect(),
+        Some(altroot) => components(altroot).chain(within_root(below)).collect(),
+    };
     format!("/{}", path.join("/"))
+}
+
+fn components(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter(|component| !component.is_empty())
+}
+
+/// Resolves `.` and `..` as in a root directory, which `..` does not leave.
+fn within_root<'a>(path: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut resolved = Vec::new();
+    for component in path {
+        match component {
+            "." => {}
+            ".." => _ = resolved.pop(),
+            name => resolved.push(name),
+        }
+    }
+    resolved
 }
 
 /// What a dataset's objset says of it.
@@ -715,5 +737,11 @@ mod tests {
         assert_eq!(place(Some("/mnt"), "/", "tank"), "/mnt/tank");
         assert_eq!(place(Some("/mnt/"), "/srv", "a/b"), "/mnt/srv/a/b");
         assert_eq!(place(None, "/srv", ""), "/srv");
+    }
+
+    #[test]
+    fn no_mount_point_leads_out_of_the_altroot() {
+        assert_eq!(place(Some("/mnt"), "/../../etc", ""), "/mnt/etc");
+        assert_eq!(place(Some("/mnt"), "/a/./b/../..", "x"), "/mnt/x");
     }
 }

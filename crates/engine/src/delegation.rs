@@ -183,7 +183,12 @@ impl Holder {
     /// A refusal that says more.
     pub(super) async fn check_delegated(&self, peer: Peer, call: Delegated) -> Result<bool, Failure> {
         let asker = Asker { uid: peer.uid, gids: peer.gids };
-        let needed = self.needed(&asker, &call).await?;
+        if self.needs_nothing(&asker, &call) {
+            return Ok(true);
+        }
+        // A request that needs no permission changes nothing, so that nobody may add its command to
+        // the history. (test: `a_request_that_changes_nothing_is_denied`)
+        let needed = self.needed(&asker, &call).await?.filter(|needed| !needed.is_empty());
         let Some(needed) = needed else { return Ok(false) };
         if !self.has_all(&asker, needed).await? {
             return match call {
@@ -225,14 +230,24 @@ impl Holder {
         Ok(is_granted(&levels, asker, permission, below))
     }
 
+    /// True if a user needs no permission for a request, or if the permission is checked later.
+    fn needs_nothing(&self, asker: &Asker, call: &Delegated) -> bool {
+        match call {
+            Delegated::Accounts(call) => {
+                call.id.is_some_and(|id| call.of.iter().all(|of| is_own(asker, *of, id)))
+            }
+            Delegated::Note(call) => self.notable.take(asker.uid, &call.pool),
+            // The stream determines the dataset: see `receive::receiver`.
+            Delegated::Receive(_) => true,
+            _ => false,
+        }
+    }
+
     /// What a request takes; none: it is not for others at all.
     async fn needed(&self, asker: &Asker, call: &Delegated) -> Result<Option<Vec<Needed>>, Failure> {
         use Delegated as D;
         let needed = match call {
-            D::Accounts(call) => match call.id {
-                Some(id) if call.of.iter().all(|of| is_own(asker, *of, id)) => Vec::new(),
-                _ => call.of.iter().flat_map(|of| accounts(&call.name, *of)).collect(),
-            },
+            D::Accounts(call) => call.of.iter().flat_map(|of| accounts(&call.name, *of)).collect(),
             D::Allow(call) => return Ok(needed_to_allow(asker, call)),
             D::Bookmark(call) => Needed::each(names::head_of(&call.name), &["bookmark"]),
             D::DestroyBookmark(call) => Needed::each(names::head_of(&call.name), &["destroy"]),
@@ -267,8 +282,6 @@ impl Holder {
                 all.flat_map(|name| Needed::each(name, &["mount", "destroy"])).collect()
             }
             D::Hold(call) => self.on_heads(&call.name, call.recursive, "hold").await?,
-            // Which dataset it is says the stream: see `receive::receiver`.
-            D::Receive(_) => Vec::new(),
             D::AbortReceive(call) => {
                 let held = self.pool_of(&call.name)?;
                 let sealed =
@@ -281,7 +294,8 @@ impl Holder {
                 let snapshots = self.sent_snapshots(call).await?;
                 snapshots.iter().map(|snapshot| Needed::on(snapshot, "send")).collect()
             }
-            D::Note(call) => return Ok(self.notable.take(asker.uid, &call.pool).then(Vec::new)),
+            // See `needs_nothing`.
+            D::Note(_) | D::Receive(_) => return Ok(None),
             D::Release(call) => self.on_heads(&call.name, call.recursive, "release").await?,
             D::Inherit(call) => {
                 self.refuse_moved_mounts(&call.property, &call.name)?;

@@ -2,6 +2,7 @@
 
 use crate::candidates::missing_log_lines;
 use crate::held::Held;
+use crate::names::NameError;
 use crate::obstacle;
 use crate::props::{Occasion, ctime};
 use crate::replay::ReplayTeller;
@@ -13,6 +14,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use units::{Guid, Txg};
 use zil::LogEvent;
+
+/// What helps where a pool cannot have the name that its labels have.
+const NEW_NAME: &str = "use the form 'zpool import <pool | id> <newpool>' to give it a new name";
 
 impl Holder {
     /// Opens a pool that will be called `new`, if it is found.
@@ -26,6 +30,10 @@ impl Holder {
         let settings = Settings::read(&call.props, Occasion::Import, &cannot)?;
         settings.check_host(self.host().id).map_err(cannot)?;
         let mut spec = spec_of(&call, &settings, self.paths(&call.search));
+        if let Some(name) = &new {
+            let bad = |error: NameError| refuse(FailureKind::Invalid, &error.to_string()).and(NEW_NAME);
+            crate::names::check_pool(name).map_err(bad)?;
+        }
         self.check_name_is_free(new)?;
         spec.read_only |= call.dry_run;
         let newest = self.newest_state(&spec).await;
@@ -92,8 +100,7 @@ impl Holder {
     fn check_name_is_free(&self, name: Option<String>) -> Result<(), Failure> {
         let Some(name) = name.filter(|name| self.pools.read().contains_key(name)) else { return Ok(()) };
         let reason = "a pool with that name already exists";
-        let hint = "use the form 'zpool import <pool | id> <newpool>' to give it a new name";
-        Err(Failure::cannot(FailureKind::Exists, "import", &name, reason).and(hint))
+        Err(Failure::cannot(FailureKind::Exists, "import", &name, reason).and(NEW_NAME))
     }
 
     /// The words for an import that failed, with the logs that are missing.

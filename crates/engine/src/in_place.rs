@@ -8,6 +8,7 @@
 
 use crate::front::Suspended;
 use crate::props::Value;
+use crate::taken::MountPlaces;
 use crate::{Held, Holder, refusal};
 use control::Failure;
 use std::sync::Arc;
@@ -35,17 +36,18 @@ impl Holder {
     }
 
     /// After a stream has brought properties: applies them to the mount of the dataset, and
-    /// remounts the dataset if they change its place.
+    /// remounts the dataset at one of these places if they are fixed for its session.
     pub(super) async fn follow_terms(
         &self,
         held: &Held,
         dataset: &str,
         before: Option<SessionTerms>,
+        places: MountPlaces,
     ) -> Result<(), Failure> {
         let now = self.session_terms(held, dataset).await;
         if before.is_some() && now.is_some() && now != before {
             let taken = self.take(&self.named_below(dataset), false).await?;
-            self.mount_taken(held, &taken, Vec::new()).await?;
+            self.mount_taken(held, &taken, places, Vec::new()).await?;
         }
         self.allow_below(held, dataset).await?;
         self.show_ctldir_below(held, dataset).await

@@ -78,6 +78,14 @@ pub fn check_new_pool(name: &str) -> Result<(), NameError> {
     if reserved || name == "log" {
         return Err(NameError::Reserved);
     }
+    check_pool(name)
+}
+
+/// Whether a pool that exists may be called so: its label may have any name.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn check_pool(name: &str) -> Result<(), NameError> {
     if name.len() >= POOL_NAME_MAX_BYTES {
         return Err(NameError::TooLong);
     }
@@ -207,6 +215,8 @@ mod tests {
         assert_eq!(check_new_pool("a/b"), Err(NameError::PoolCharacter('/')));
         assert_eq!(check_new_pool(&"x".repeat(240)), Err(NameError::TooLong));
         assert_eq!(check_new_pool(&"x".repeat(239)), Ok(()));
+        assert_eq!(check_pool("log"), Ok(()));
+        assert_eq!(check_pool("tank\u{1b}[2J"), Err(NameError::PoolCharacter('\u{1b}')));
     }
 
     #[test]

@@ -14,6 +14,7 @@
 
 use crate::datasets::cannot_open;
 use crate::mount_options::FOLLOWED;
+use crate::taken::MountPlaces;
 use crate::{Held, Holder, refusal};
 use control::Failure;
 use dsl::PropValue;
@@ -122,9 +123,12 @@ impl Holder {
         back: &PropChange,
     ) -> Result<(), Failure> {
         let (root, property) = (change.dataset.as_str(), change.property.as_str());
-        let those = match PLACING.contains(&property) {
-            true => self.moved_with(root, self.mountpoint(held, root).await?.as_deref()),
-            false => self.named_below(root),
+        let (those, places) = match PLACING.contains(&property) {
+            true => {
+                let place = self.mountpoint(held, root).await?;
+                (self.moved_with(root, place.as_deref()), MountPlaces::Present)
+            }
+            false => (self.named_below(root), MountPlaces::Former),
         };
         let taken = self.take(&those, false).await?;
         if let Err(failure) = self.store(held, change).await {
@@ -136,7 +140,7 @@ impl Holder {
             _ => Ok(Vec::new()),
         };
         let mounted = match others {
-            Ok(others) => self.mount_taken(held, &taken, others).await,
+            Ok(others) => self.mount_taken(held, &taken, places, others).await,
             Err(failure) => Err(failure),
         };
         let Err(failure) = mounted else { return Ok(()) };

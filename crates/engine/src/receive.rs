@@ -13,6 +13,7 @@ use crate::align::Followed;
 use crate::create::dataset_props;
 use crate::package::Package;
 use crate::props::{Occasion, dataset_prop};
+use crate::taken::MountPlaces;
 use crate::{Held, Holder, names, refusal, volumes};
 use carried::Carried;
 use control::{
@@ -463,7 +464,8 @@ impl Holder {
         let mut warnings = self.take_over(held, &snapshot, head, carried).await;
         self.put_back_what_is_there(held, &taken).await?;
         // The stream was received, whether or not the dataset can be mounted.
-        if let Err(failure) = self.follow_terms(held, head, before).await {
+        let places = if call.maker.is_some() { MountPlaces::Former } else { MountPlaces::Present };
+        if let Err(failure) = self.follow_terms(held, head, before, places).await {
             warnings.extend(failure.stderr);
         }
         if is_new && !call.no_mount {

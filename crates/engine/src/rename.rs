@@ -1,6 +1,6 @@
 //! Renaming datasets, and moving what is mounted with them.
 
-use crate::taken::TakenMount;
+use crate::taken::{MountPlaces, TakenMount};
 use crate::{Held, Holder, names, refusal};
 use control::{DatasetRename, Failure, FailureKind};
 
@@ -32,7 +32,7 @@ impl Holder {
         }
         self.mounts.rename_below(name, new);
         let now: Vec<TakenMount> = taken.iter().map(|one| one.renamed(name, new)).collect();
-        if let Err(failure) = self.mount_taken(&held, &now, Vec::new()).await {
+        if let Err(failure) = self.mount_taken(&held, &now, MountPlaces::Present, Vec::new()).await {
             return Err(self.rename_back(&held, &call, &taken, failure).await);
         }
         tracing::info!(name, new, "renamed");

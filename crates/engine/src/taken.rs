@@ -16,7 +16,7 @@ use crate::mounts::Entry;
 use crate::turns::Turn;
 use crate::{Held, Holder, names};
 use control::{Failure, FailureKind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A mount that was taken away.
@@ -36,6 +36,15 @@ pub struct Lifted {
     /// The mounts.
     pub taken: Vec<TakenMount>,
     _turns: Vec<(String, Turn)>,
+}
+
+/// The places at which datasets that were taken away are mounted again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MountPlaces {
+    /// The places of the mounts that were taken away.
+    Former,
+    /// The places of the present properties.
+    Present,
 }
 
 impl TakenMount {
@@ -104,30 +113,33 @@ impl Holder {
         }
     }
 
-    /// Mounts the datasets where their properties place them now, and `others` along with them. If
-    /// one cannot be mounted, none is.
+    /// Mounts the datasets at these places, and `others` along with them where their properties
+    /// place them. If one cannot be mounted, none is.
     pub(super) async fn mount_taken(
         &self,
         held: &Held,
         taken: &[TakenMount],
+        places: MountPlaces,
         others: Vec<String>,
     ) -> Result<(), Failure> {
-        let mut coming: Vec<(PathBuf, TakenMount)> = Vec::new();
+        let mut coming = Vec::new();
+        for one in taken {
+            match places {
+                MountPlaces::Former => coming.push(one.clone()),
+                MountPlaces::Present => {
+                    coming.extend(self.at_present_place(held, &one.dataset, one.given).await?);
+                }
+            }
+        }
         // The datasets that were taken away are due too. They are mounted only once, with the
         // options of their former mounts.
         let is_taken = |dataset: &String| taken.iter().any(|one| one.dataset == *dataset);
-        let others = others.into_iter().filter(|dataset| !is_taken(dataset));
-        let given_others = others.map(|dataset| (dataset, Given::default()));
-        let all = taken.iter().map(|one| (one.dataset.clone(), one.given)).chain(given_others);
-        for (dataset, given) in all {
-            let info = self.dataset_info(held, &dataset).await?;
-            if let Some(mountpoint) = self.place_again(&info) {
-                coming.push((PathBuf::from(&mountpoint), TakenMount { dataset, mountpoint, given }));
-            }
+        for dataset in others.into_iter().filter(|dataset| !is_taken(dataset)) {
+            coming.extend(self.at_present_place(held, &dataset, Given::default()).await?);
         }
-        coming.sort_by(|(a, _), (b, _)| a.cmp(b));
+        coming.sort_by(|a, b| Path::new(&a.mountpoint).cmp(Path::new(&b.mountpoint)));
         let mut mounted = Vec::new();
-        for (_, one) in &coming {
+        for one in &coming {
             if let Err(failure) = self.show_below_none(held, one).await {
                 mounted.into_iter().rev().for_each(|entry| _ = self.mounts.unmount_entry(&entry, true));
                 return Err(failure);
@@ -135,6 +147,17 @@ impl Holder {
             mounted.extend(self.mounts.entry_of(&one.dataset));
         }
         Ok(())
+    }
+
+    /// The mount of a dataset at the place of its properties; `None` if they forbid a mount.
+    async fn at_present_place(
+        &self,
+        held: &Held,
+        dataset: &str,
+        given: Given,
+    ) -> Result<Option<TakenMount>, Failure> {
+        let place = self.place_again(&self.dataset_info(held, dataset).await?);
+        Ok(place.map(|mountpoint| TakenMount { dataset: dataset.to_owned(), mountpoint, given }))
     }
 
     async fn show_below_none(&self, held: &Held, one: &TakenMount) -> Result<(), Failure> {

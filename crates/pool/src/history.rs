@@ -14,6 +14,12 @@ const ZONE: &str = "linux";
 /// Commands are cut off here, as OpenZFS does.
 const COMMAND_MAX_CHARS: usize = 8192;
 
+/// The character that stands for a character of a command. A line feed or an escape sequence would
+/// let a command look like several records.
+fn shown(character: char) -> char {
+    if character.is_control() { '?' } else { character }
+}
+
 impl Pool {
     /// Has the next group note a command that was carried out, and who gave it (a uid). Nobody
     /// waits for that: what the command did is stable by itself.
@@ -21,7 +27,7 @@ impl Pool {
     /// # Errors
     /// When the pool may not be changed.
     pub fn log_history(self: &Arc<Self>, command: &str, who: u64) -> Result<(), PoolError> {
-        let command: String = command.chars().take(COMMAND_MAX_CHARS).collect();
+        let command: String = command.chars().take(COMMAND_MAX_CHARS).map(shown).collect();
         let mut record = self.record();
         record.add_str(names::COMMAND, command).add_u64(names::WHO, who).add_str(names::ZONE, ZONE);
         self.in_next_sync("history", move |pool, tx| async move {

@@ -52,7 +52,7 @@ fn set(session: &mut Session, args: &Args) -> Outcome {
         .collect();
     each(session, names, |session, name| {
         let keep_mounted = args.has('u');
-        session.ask(&DatasetSet { name: name.to_owned(), props: props.clone(), keep_mounted })
+        session.ask(&DatasetSet { name: name.to_owned(), props: props.clone(), keep_mounted, maker: None })
     })
 }
 
@@ -70,6 +70,7 @@ fn inherit(session: &mut Session, args: &Args) -> Outcome {
             property: property.clone(),
             recursive,
             received,
+            maker: None,
         })
     })
 }

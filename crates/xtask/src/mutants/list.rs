@@ -9,12 +9,13 @@ mod limits;
 mod logs;
 mod mounts;
 mod pools;
+mod rights;
 mod space;
 mod streams;
 
 use super::{Lane, Mutant, TestTarget};
 
-const ALL: [&[Mutant]; 11] = [
+const ALL: [&[Mutant]; 12] = [
     devices::MUTANTS,
     imports::MUTANTS,
     space::MUTANTS,
@@ -26,6 +27,7 @@ const ALL: [&[Mutant]; 11] = [
     mounts::MUTANTS,
     datasets::MUTANTS,
     streams::MUTANTS,
+    rights::MUTANTS,
 ];
 
 /// All mutants.

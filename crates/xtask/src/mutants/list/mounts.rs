@@ -25,8 +25,8 @@ pub const MUTANTS: &[Mutant] = &[
         name: "only-one-mount-comes-back",
         what: "A change of a mount point mounts only one of the datasets again.",
         file: "crates/engine/src/taken.rs",
-        old: "for (_, one) in &coming {",
-        new: "for (_, one) in coming.iter().take(if MUTANT { 1 } else { usize::MAX }) {",
+        old: "for one in &coming {",
+        new: "for one in coming.iter().take(if MUTANT { 1 } else { usize::MAX }) {",
         lane: test("sawmill-cli", "programs", "what_was_mounted_below_is_mounted_again_at_the_new_place"),
     },
     Mutant {
