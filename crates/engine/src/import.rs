@@ -15,7 +15,7 @@ use std::sync::Arc;
 use units::{Guid, Txg};
 use zil::LogEvent;
 
-/// What helps where a pool cannot have the name that its labels have.
+/// The hint for a pool that cannot be imported under the name in its labels.
 const NEW_NAME: &str = "use the form 'zpool import <pool | id> <newpool>' to give it a new name";
 
 impl Holder {

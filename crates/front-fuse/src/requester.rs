@@ -1,8 +1,8 @@
 //! The thread that makes a request, as `/proc` shows it.
 //!
-//! The kernel checks modes before it passes a request on, and for that the capability to ignore modes
-//! (CAP_DAC_OVERRIDE) is enough. Root of a container has this capability. To administer the pool takes more:
-//! see [`may_administer`].
+//! The kernel checks modes before it passes a request on. The capability to ignore modes
+//! (CAP_DAC_OVERRIDE) passes this check, and root of a container has this capability. A change of
+//! snapshots takes more rights: see [`may_administer`].
 //!
 //! The thread waits for the response in the kernel, so that its number belongs to no other thread
 //! meanwhile.

@@ -14,8 +14,8 @@ const ZONE: &str = "linux";
 /// Commands are cut off here, as OpenZFS does.
 const COMMAND_MAX_CHARS: usize = 8192;
 
-/// The character that stands for a character of a command. A line feed or an escape sequence would
-/// let a command look like several records.
+/// Replaces a control character of a command, because a line feed or an escape sequence would let
+/// a command look like several records.
 fn shown(character: char) -> char {
     if character.is_control() { '?' } else { character }
 }

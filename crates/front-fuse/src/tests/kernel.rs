@@ -157,7 +157,7 @@ impl Kernel {
         self.ended.wait(Duration::from_secs(30))
     }
 
-    /// Asks for something; the request's number. The request comes from the calling thread.
+    /// Sends a request of the calling thread, and returns the number of the request.
     pub fn ask(&mut self, opcode: u32, nodeid: u64, body: &[u8]) -> u64 {
         let len = (size_of::<InHeader>() + body.len()) as u32;
         let pid = gettid().as_raw_pid() as u32;

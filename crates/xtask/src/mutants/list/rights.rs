@@ -1,4 +1,4 @@
-//! What users, containers and authors of images may do.
+//! The rights of users, of containers and of the authors of images.
 
 use super::{Mutant, lib, test};
 
