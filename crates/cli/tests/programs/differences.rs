@@ -243,6 +243,8 @@ fn a_comparison_leaves_no_snapshot_when_somebody_reads_it_or_the_daemon_dies() {
 
     let mut child = begun(&world);
     made(&world);
+    // A snapshot is seen before its txg is on disk.
+    world.zpool(&format!("sync {POOL}"));
     world.kill_daemon();
     child.kill().expect("it is there");
     child.wait().expect("it ended");

@@ -7,9 +7,9 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::kernel::Kernel;
 use crate::abi::{AttrOut, CopyFileRangeIn, CreateIn, EntryOut, ReadIn, WriteIn, WriteOut, opcode};
 
-const HOLE_BYTES: u64 = 512 << 30;
+const HOLE_BYTES: u64 = 4 << 40;
 const TAIL_BYTES: u32 = 64 << 10;
-/// The hole has four million blocks. To share them one by one takes far longer.
+/// The hole has 32 million blocks. To share them one by one takes far longer.
 const BOUND: Duration = Duration::from_secs(20);
 
 fn make(kernel: &mut Kernel, name: &[u8]) -> u64 {

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   power cut, logs to replay ─► import: its nth read, write or flush fails, twice or from then on
+//!    (one names shared blocks)
 //!     ─► every device can be opened by another program
 //!     ─► import again: everything acknowledged is there
 //! ```
-//! An import that fails leaves no device open, whichever step failed. A read-only import writes
-//! nothing.
+//! An import that fails leaves no device open, whichever step failed. The log names shared blocks, so the
+//! import replays the log: an import may fail while its txgs turn. A read-only import writes nothing.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use env::{DeviceError, FaultOp, OpenMode};
 use pool::ImportSpec;
@@ -16,20 +18,27 @@ use sim::{CrashImage, DiskModel, Sim};
 use units::{BlockId, LABEL_END_BYTES, LABEL_START_BYTES, Level, ObjectId, ObjsetId};
 use vdev::{PoolState, open_once_free};
 use zio::Bookmark;
-use zpl::{Cred, NewNode, WriteFlags};
+use zpl::{Cred, FilePlace, NewNode, WriteFlags};
 
 use crate::ground::{Ground, quiet};
 use crate::shape::{DISK_BYTES, LOG, MIRROR, POOL, Shape};
 use crate::space;
 use crate::story::{Tell, run, tell};
 
-const PROMISED: &[u8] = b"promised";
+/// What the files hold. It does not compress, because a block pointer with its data inside is not shared.
+static PROMISED: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut bytes = vec![0; 16 << 10];
+    fastrand::Rng::with_seed(7).fill(&mut bytes);
+    bytes
+});
+const FILES: [&str; 2] = ["written", "shared"];
 const OPS: [FaultOp; 3] = [FaultOp::Read, FaultOp::Write, FaultOp::Flush];
 
 /// The number of requests that fail, beginning with the nth: a read and its retry, or all.
 const SPANS: [u64; 2] = [2, u64::MAX];
 
-/// A pool with a file that is only in its log.
+/// A pool with two files that are only in its log: one was written, the other shares the blocks of a file
+/// in the pool.
 struct CrashedPool {
     shape: &'static Shape,
     image: CrashImage,
@@ -40,11 +49,21 @@ impl CrashedPool {
         let ground = Ground::new(shape, 5, DiskModel::instant());
         let sim = ground.boot();
         run(&sim, async {
-            let (_pool, fs) = ground.open(&sim).await;
-            let file = fs.zfs.create(fs.zfs.root(), b"f", NewNode::File, 0o644, Cred::default()).await;
+            let (pool, fs) = ground.open(&sim).await;
+            let create = async |name: &str| {
+                let root = fs.zfs.root();
+                let made = fs.zfs.create(root, name.as_bytes(), NewNode::File, 0o644, Cred::default()).await;
+                made.expect("created").object
+            };
             let stable = WriteFlags { sync: true, ..WriteFlags::default() };
-            let file = file.expect("created").object;
-            fs.zfs.write(file, 0, PROMISED, stable).await.expect("written");
+            let source = create("source").await;
+            fs.zfs.write(source, 0, &PROMISED, stable).await.expect("written");
+            pool.sync_now().await.expect("txgs turn");
+            let [written, shared] = [create(FILES[0]).await, create(FILES[1]).await];
+            fs.zfs.write(written, 0, &PROMISED, stable).await.expect("written");
+            let place = FilePlace { zfs: &fs.zfs, object: source, offset: 0 };
+            let shared_bytes = fs.zfs.clone_range(place, (shared, 0), u64::MAX, stable).await;
+            assert_eq!(shared_bytes.expect("shared"), PROMISED.len() as u64);
         });
         Self { shape, image: sim.power_cut(5) }
     }
@@ -58,15 +77,21 @@ impl CrashedPool {
         all.collect()
     }
 
-    /// Imports the pool and reads the file.
+    /// Imports the pool and reads the files.
     async fn import(&self, sim: &Sim) -> Result<(), String> {
         let pool = self.shape.import(sim, quiet(), false).await.map_err(|error| error.to_string())?;
         let read = async {
             let fs = pool.filesystem(POOL).await.map_err(|error| error.to_string())?;
-            let file = fs.zfs.lookup(fs.zfs.root(), b"f").await.map_err(|error| error.to_string())?;
-            let mut bytes = vec![0; PROMISED.len()];
-            fs.zfs.read(file.object, 0, &mut bytes).await.map_err(|error| error.to_string())?;
-            if bytes == PROMISED { Ok(()) } else { Err("other bytes".to_owned()) }
+            for name in FILES {
+                let file = fs.zfs.lookup(fs.zfs.root(), name.as_bytes()).await;
+                let file = file.map_err(|error| format!("{name}: {error}"))?;
+                let mut bytes = vec![0; PROMISED.len()];
+                fs.zfs.read(file.object, 0, &mut bytes).await.map_err(|error| error.to_string())?;
+                if bytes != *PROMISED {
+                    return Err(format!("{name} has other bytes"));
+                }
+            }
+            Ok(())
         };
         let read = read.await;
         pool.abandon().await;
