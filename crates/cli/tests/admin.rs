@@ -274,6 +274,7 @@ fn pools_are_imported_by_guid_under_another_name_and_root_and_from_a_cache_file(
         "cannot set property for 'oak': pool is read-only\n"
     );
     assert_eq!(place.run("zpool scrub oak").err, "cannot scrub oak: pool is read-only\n");
+    assert_eq!(place.run("zpool clear oak").err, "cannot clear errors for oak: pool is read-only\n");
     place.ok("zpool export oak");
     let mut leaf = ondisk::NvList::new();
     leaf.add_str("type", "file").add_str("path", place.path("d1").to_string_lossy().into_owned());

@@ -73,21 +73,24 @@ fn the_daemon_that_other_tests_start() {
         .expect("it serves");
 }
 
-/// Starts it for the pool of a world whose own daemon is gone.
+/// Starts it for the pool of a world whose own daemon is gone, and waits until it answers.
 fn daemon_over(world: &World) -> (Child, RunPaths) {
+    let (child, paths) = started_over(world);
+    let client = Client::new(paths.socket());
+    within(|| client.answers().then_some(()), "the daemon answers");
+    (child, paths)
+}
+
+fn started_over(world: &World) -> (Child, RunPaths) {
     let run_dir = world.disks().parent().expect("the world's directory").join("run");
-    let disks = ["a", "l"].map(|name| world.disks().join(name));
+    let disks = ["a", "l"].map(|name| world.disks().join(name)).into_iter().filter(|disk| disk.exists());
     let log = OpenOptions::new().append(true).open(run_dir.join("daemon.log")).expect("it has a log");
     let mut command = Command::new(std::env::current_exe().expect("a program"));
     command.args(["--exact", "the_daemon_that_other_tests_start", "--nocapture"]);
     command.env(RUN_DIR, &run_dir).env(DISKS, std::env::join_paths(disks).expect("plain paths"));
     // Where the world's own daemon keeps this host's number, if the system has none.
     command.env("SAWMILL_RUN", &run_dir);
-    let child = command.stderr(log).spawn().expect("it starts");
-    let paths = RunPaths::under(run_dir);
-    let client = Client::new(paths.socket());
-    within(|| client.answers().then_some(()), "the daemon answers");
-    (child, paths)
+    (command.stderr(log).spawn().expect("it starts"), RunPaths::under(run_dir))
 }
 
 fn within<T>(mut look: impl FnMut() -> Option<T>, what: &str) -> T {
@@ -149,5 +152,38 @@ fn a_daemon_in_which_a_thread_panics_ends_and_says_why_and_loses_nothing_promise
         world.restart();
         assert_eq!(fs::read(&file).expect("it is there"), bytes, "{disk}");
     }
+    world.finish();
+}
+
+#[test]
+fn a_pool_that_ends_the_daemon_keeps_no_other_pool_from_use() {
+    let Some(world) = World::new("a", 96) else { return };
+    let other = world.disks().join("other");
+    File::create(&other).and_then(|disk| disk.set_len(96 << 20)).expect("a disk");
+    world.zpool(&format!("create -m none other {}", other.display()));
+    world.kill_daemon();
+    let order = order_beside(&world.disks().join("a"));
+    File::create(&order).expect("an order");
+    let (mut child, _) = started_over(&world);
+    assert_eq!(end_of(&mut child).signal(), Some(6), "the import of tank panics");
+    // The next daemon leaves the pool out, and so does the daemon after that.
+    let mut again = String::new();
+    for _ in 0..2 {
+        let (mut child, _) = daemon_over(&world);
+        assert_eq!(world.zpool("list -Ho name"), "other\n");
+        let why = world.refused("list tank");
+        assert!(why.contains("cannot open 'tank': the daemon ended while it opened this pool\n"), "{why}");
+        assert!(why.contains("this panic belongs to a test\n"), "{why}");
+        let command =
+            why.lines().find_map(|line| line.strip_prefix("use 'zpool ")?.strip_suffix("' to try again"));
+        again = command.expect("it says how to try again").to_owned();
+        world.stop_daemon();
+        end_of(&mut child);
+    }
+    fs::remove_file(&order).expect("it is there");
+    world.zpool(&again);
+    world.kill_daemon();
+    assert_eq!(world.zpool("list -Ho name"), "other\ntank\n", "it is brought back again");
+    world.zpool("destroy other");
     world.finish();
 }

@@ -31,7 +31,7 @@ pub mod web_page;
 
 use control::RunPaths;
 use device::{RealEnv, RealMachine};
-use engine::{Engine, Ground, Options};
+use engine::{Engine, Ground, Options, PoolCache};
 use front_fuse::Fuse;
 use pool::{Heartbeats, Tuning};
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ pub fn serve(paths: &RunPaths, wanted: Wanted) -> Result<(), DaemonError> {
 /// # Errors
 /// Why it cannot run; nothing was served then.
 pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, wanted: Wanted) -> Result<(), DaemonError> {
-    panics::end_the_process();
+    panics::end_the_process(PoolCache::last_words_of(&paths.pool_cache()));
     run(paths, wanted.web, || {
         let ground = Ground {
             machine: Arc::new(RealMachine::default()),
@@ -92,7 +92,6 @@ fn tuning() -> Tuning {
     let default = Tuning::default();
     Tuning {
         host: sawmill::this_host(),
-        end_program: || std::process::abort(),
         txg_timeout: seconds("SAWMILL_TXG_TIMEOUT").unwrap_or(default.txg_timeout),
         log_deadman: seconds("SAWMILL_LOG_DEADMAN").unwrap_or(default.log_deadman),
         deadman: seconds("SAWMILL_DEADMAN").unwrap_or(default.deadman),

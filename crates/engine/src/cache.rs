@@ -1,10 +1,11 @@
 //! The cache file: which pools to bring back. A whole new file takes the old one's place,
 //! so that a crash leaves either.
 
+use crate::opening::Opening;
 use env::{Machine, Readers};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A pool to bring back.
@@ -32,6 +33,9 @@ pub struct CachedPool {
     pub missing_since_secs: Option<u64>,
     /// Guids of its logs that were given up when it was imported, and may be missing again.
     pub lost_logs: Vec<u64>,
+    /// The attempt to open it at a start, if that attempt has not ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub opening: Option<Opening>,
 }
 
 /// Why the cache file cannot be read or written.
@@ -103,6 +107,22 @@ impl PoolCache {
             .map_err(|source| CacheError::Damaged { path: self.path.clone(), source })?;
         let written = self.machine.replace(&self.path, &bytes, Readers::Owner);
         written.map_err(|source| self.failed(source))
+    }
+
+    /// Returns the file beside a list of pools in which a daemon that ends by a panic leaves its reason.
+    #[must_use]
+    pub fn last_words_of(list: &Path) -> PathBuf {
+        list.with_extension("panic")
+    }
+
+    /// Removes and returns the reason of the last daemon, if a panic ended that daemon.
+    pub(crate) fn take_last_words(&self) -> Option<String> {
+        let path = Self::last_words_of(&self.path);
+        let words = self.machine.read(&path).ok()?;
+        if let Err(error) = self.machine.remove(&path) {
+            tracing::warn!(file = %path.display(), %error, "stays");
+        }
+        Some(String::from_utf8_lossy(&words).trim().to_owned())
     }
 
     fn failed(&self, source: io::Error) -> CacheError {

@@ -63,8 +63,7 @@ impl Holder {
         meant.retain(is_meant);
         // All at once: a pool with a living owner, or one that died, takes its time.
         let tuning = self.tuning();
-        let watched =
-            meant.iter().map(|candidate| pool::watch_for_owner(&self.env, candidate, &paths, &tuning));
+        let watched = meant.iter().map(|candidate| pool::watch_for_owner(&self.env, candidate, &tuning));
         let watched = join_all(watched).await;
         let mut found = Vec::new();
         for (candidate, watched) in meant.iter().zip(watched) {

@@ -72,6 +72,7 @@ impl Held {
             behind: left.behind.union(&self.leaving.lock()).map(|guid| guid.get()).collect(),
             missing_since_secs: None,
             lost_logs: lost.map(|top| top.guid().get()).collect(),
+            opening: None,
         })
     }
 }

@@ -43,6 +43,7 @@ mod encryption;
 mod events;
 mod features;
 pub mod foreign;
+mod foreign_files;
 mod front;
 mod gather;
 mod held;
@@ -67,6 +68,7 @@ pub mod names;
 pub mod nice;
 mod notable;
 mod obstacle;
+mod opening;
 mod package;
 mod presence;
 mod probe;
@@ -108,6 +110,7 @@ pub use front::{
     Snapdir, SnapshotError, SnapshotId, SnapshotSummary, Snapshots, Suspended, SyncingThread,
 };
 pub use import::rewind_lines;
+pub use opening::Opening;
 pub use runner::{OnTheSpot, Runner};
 
 use control::Failure;

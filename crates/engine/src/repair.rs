@@ -56,6 +56,9 @@ impl Holder {
         if held.pool.stopped().is_some() {
             return refuse("the pool has stopped; run 'zpool export -f' and import it again");
         }
+        if held.pool.is_read_only() {
+            return refuse("pool is read-only");
+        }
         let is_meant = |guid: Guid| call.vdev.is_none_or(|wanted| wanted == guid.get());
         let tops = held.pool.vdevs().tops().into_iter().filter(|top| is_meant(top.guid()));
         let whole: BTreeSet<VdevId> =

@@ -6,6 +6,8 @@
 //!                     ▼                        ▼
 //!                 absent: told of in the log, by `daemon status` and when somebody asks for it
 //! ```
+//! A pool whose opening ended the last daemon is left out: see `opening`.
+//!
 //! Nobody asked for these pools, so nothing is forced: a pool that another host has had since is left
 //! alone, see `pool`'s `owner`. One that was exported or destroyed elsewhere, or whose devices have
 //! been away for a month, is not tried again.
@@ -13,6 +15,7 @@
 use crate::cache::{CacheError, CachedPool, PoolCache};
 use crate::cachefile::CacheFile;
 use crate::held::Held;
+use crate::opening::boot_of;
 use crate::replay::ReplayTeller;
 use crate::{Holder, refusal};
 use control::Failure;
@@ -38,7 +41,8 @@ impl Holder {
     /// Opens the pools of the cache file again.
     pub(super) async fn restore_all(&self) {
         let Some(cache) = &self.cache else { return };
-        let cached = match cache.load() {
+        let last_words = cache.take_last_words();
+        let mut cached = match cache.load() {
             Ok(cached) => cached,
             Err(error) => {
                 tracing::error!(error = refusal::chain(&error), "no pools brought back");
@@ -51,11 +55,34 @@ impl Holder {
         if cached.is_empty() {
             return;
         }
+        let boot = boot_of(&*self.machine);
+        cached.iter_mut().for_each(|pool| pool.judge(&boot, last_words.as_deref()));
         self.waiting.lock().clone_from(&cached);
         for pool in cached {
-            self.restore_one(pool).await;
+            match pool.why_left_out() {
+                Some(why) => self.leave_out(pool, why),
+                None => {
+                    self.note_opening(&pool, &boot);
+                    self.restore_one(pool).await;
+                }
+            }
         }
         self.remember();
+    }
+
+    /// Writes down that a pool is being opened, and that the opening of the pools before it has ended.
+    fn note_opening(&self, pool: &CachedPool, boot: &str) {
+        let mut waiting = self.waiting.lock();
+        let found = waiting.iter_mut().filter(|waiting| waiting.guid == pool.guid);
+        found.for_each(|waiting| waiting.begin_opening(boot));
+        drop(waiting);
+        self.remember();
+    }
+
+    fn leave_out(&self, cached: CachedPool, why: Failure) {
+        tracing::error!(pool = cached.name, reason = %why, "left out");
+        self.waiting.lock().retain(|waiting| waiting.guid != cached.guid);
+        self.absent.lock().push(Absent { cached, why, is_tried_again: true });
     }
 
     async fn restore_one(&self, cached: CachedPool) {
@@ -118,6 +145,8 @@ impl Holder {
             tracing::warn!(pool = cached.name, "is not tried again");
         }
         self.waiting.lock().retain(|waiting| waiting.guid != cached.guid);
+        // The attempt has ended.
+        cached.opening = None;
         self.absent.lock().push(Absent { cached, why, is_tried_again });
     }
 

@@ -450,6 +450,7 @@ impl Engine {
 
     /// Ends what waits for pools whose devices fail: the daemon is about to end.
     pub async fn stop_waiting(&self) {
+        self.0.tuning.ending.begin();
         self.0.streams.end();
         self.run(async move |holder| holder.abandon_all_suspended().await).await;
     }
@@ -494,6 +495,8 @@ impl Holder {
         if !pools.is_empty() {
             self.sync(PoolSync { pools, force: false }).await?;
         }
+        // The daemon ends from here on.
+        self.tuning.ending.begin();
         self.abandon_all_suspended().await;
         Ok(())
     }

@@ -478,7 +478,7 @@ impl Pool {
     /// as it would take another to import it.
     ///
     /// # Errors
-    /// [`PoolError::ActiveElsewhere`], and when devices cannot be read.
+    /// [`PoolError::ActiveElsewhere`], when devices cannot be read, and when the program ends.
     pub(crate) async fn take_up_again(&self) -> Result<(), PoolError> {
         let found = self.vdevs.newest().await.ok_or(PoolError::NoUberblock)?;
         let foreign = |found: &vdev::Newest| match &found.pool {
@@ -490,10 +490,10 @@ impl Pool {
         if !is_host || !self.multihost.wrote(&found.uberblock) {
             return Err(foreign(&found));
         }
-        let span = owner::patience(&found.uberblock, &self.tuning.heartbeats, &self.env);
+        let span = owner::patience(&found.uberblock, &self.tuning.heartbeats, &self.env)?;
         let until = self.env.now().saturating_add(span);
         while self.env.now() < until {
-            self.env.sleep(owner::poll(self.tuning.heartbeats.interval())).await;
+            self.tuning.ending.sleep(&self.env, owner::poll(self.tuning.heartbeats.interval())).await?;
             let now = self.vdevs.newest().await.ok_or(PoolError::NoUberblock)?;
             if now.uberblock.rank() != rank {
                 return Err(foreign(&now));

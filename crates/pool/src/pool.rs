@@ -45,7 +45,7 @@ use crate::space::maps::SpaceMaps;
 use crate::space::{Room, SpaceGuard};
 use crate::sweeps::Sweeps;
 use crate::txg::tasks::TaskQueue;
-use crate::{Host, PoolError};
+use crate::{Ending, Host, PoolError};
 
 /// How a pool runs; the defaults are OpenZFS's.
 #[derive(Clone, Debug)]
@@ -79,10 +79,10 @@ pub struct Tuning {
     pub deadman: Duration,
     /// How a pool with `multihost=on` shows that it is open here, and how long one is watched that may be open elsewhere.
     pub heartbeats: Heartbeats,
+    /// Ends the watch of a pool that may be open elsewhere, when the program is about to end.
+    pub ending: Ending,
     /// What happens is told here.
     pub events: Arc<EventRing>,
-    /// Ends the program when a pool is suspended that has `failmode=panic`.
-    pub end_program: fn(),
 }
 
 impl Default for Tuning {
@@ -105,8 +105,8 @@ impl Default for Tuning {
             log_deadman: Duration::from_secs(5),
             deadman: Duration::from_secs(60),
             heartbeats: Heartbeats::default(),
+            ending: Ending::default(),
             events: Arc::default(),
-            end_program: || panic!("a pool with failmode=panic is suspended"),
         }
     }
 }

@@ -136,7 +136,7 @@ pub async fn scan(env: &Arc<dyn Env>, paths: &[PathBuf]) -> Vec<FoundLeaf> {
 async fn scan_one(env: &Arc<dyn Env>, path: &Path) -> Option<FoundLeaf> {
     let device = match env.open(path, OpenMode::ReadOnly).await {
         Ok(device) => device,
-        Err(error @ DeviceError::Open { .. }) => {
+        Err(error @ (DeviceError::Open { .. } | DeviceError::InUse { .. })) => {
             tracing::warn!(%error, "not looked at");
             return None;
         }

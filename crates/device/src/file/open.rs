@@ -1,13 +1,27 @@
 //! Finding out what a path leads to, and taking it.
+//!
+//! A directory that is searched for devices may belong to another user, who can put any file there
+//! and exchange the file at any time. So a path is looked up only once, by [`Place::find`], and
+//! everything after that names the file that was found.
+//!
+//! Invariants
+//! - Opening a path does not wait for another process, whatever the path leads to and whenever it
+//!   is exchanged.
+//!   (tests: `a_pipe_that_takes_the_place_of_a_file_holds_up_nobody`,
+//!   `a_file_with_a_lease_of_another_process_is_in_use`)
+//! - Only regular files and block devices are opened, because the open of a character device may
+//!   have effects (a watchdog starts).
+//!   (test: `what_is_no_device_is_named_so`)
+//! - Both descriptors of a device belong to the same file.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use rustix::fs::{
-    AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, fstat, fstatfs, major, minor,
-    statx,
+    AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, fcntl_getfl, fcntl_setfl, fstat,
+    fstatfs, major, minor, statx,
 };
 use rustix::io::Errno;
 
@@ -29,16 +43,11 @@ impl FileDevice {
     /// a ring. Blocks the calling thread for as long as opening takes.
     pub(crate) fn open(path: &Path, mode: OpenMode, uring: bool) -> Result<Self, DeviceError> {
         let fail = |errno| open_error(path, errno);
-        // Looked at first: opening a pipe would wait for its other end.
-        let kind = FileType::from_raw_mode(rustix::fs::stat(path).map_err(fail)?.st_mode);
-        let is_block_device = match kind {
-            FileType::RegularFile => false,
-            FileType::BlockDevice => true,
-            _ => return Err(DeviceError::NotADevice { path: path.to_owned() }),
-        };
+        let place = Place::find(path)?;
+        let is_block_device = place.is_block_device;
         let exclusive = is_block_device && mode == OpenMode::ReadWrite;
         let extra = if exclusive { OFlags::EXCL } else { OFlags::empty() };
-        let buffered = open(path, mode, extra).map_err(fail)?;
+        let buffered = place.open(mode, extra).map_err(fail)?;
         if mode == OpenMode::ReadWrite {
             lock(&buffered).map_err(fail)?;
         }
@@ -48,7 +57,7 @@ impl FileDevice {
         let is_local = lies_on(&buffered, &PROMPT_FILE_SYSTEMS);
         let buffered = Descriptor::new(buffered, is_memory || is_local, mode == OpenMode::ReadWrite);
         let buffered = Arc::new(buffered);
-        let direct = if is_memory { None } else { open_direct(path, mode, &info, &buffered) };
+        let direct = if is_memory { None } else { open_direct(&place, mode, &info, &buffered) };
         let route = match (is_memory, uring) {
             (true, _) => Route::Inline,
             (false, true) if is_block_device || is_local => Route::Ring,
@@ -77,17 +86,78 @@ fn open_error(path: &Path, errno: Errno) -> DeviceError {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::NXIO | Errno::NODEV => DeviceError::Missing { path },
         Errno::BUSY | Errno::WOULDBLOCK => DeviceError::InUse { path },
-        Errno::ISDIR => DeviceError::NotADevice { path },
         _ => DeviceError::Open { path, errno: errno.raw_os_error() },
     }
 }
 
-fn open(path: &Path, mode: OpenMode, extra: OFlags) -> Result<OwnedFd, Errno> {
-    let access = match mode {
-        OpenMode::ReadOnly => OFlags::RDONLY,
-        OpenMode::ReadWrite => OFlags::RDWR,
-    };
-    rustix::fs::open(path, access | OFlags::CLOEXEC | extra, Mode::empty())
+/// The file that a path led to. It stays the same file if the path leads to another file later.
+struct Place<'a> {
+    path: &'a Path,
+    /// A descriptor that only names the file (`O_PATH`).
+    name: OwnedFd,
+    is_block_device: bool,
+}
+
+impl<'a> Place<'a> {
+    /// Looks `path` up, without opening the file.
+    fn find(path: &'a Path) -> Result<Self, DeviceError> {
+        let fail = |errno| open_error(path, errno);
+        let name = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(fail)?;
+        let is_block_device = match FileType::from_raw_mode(fstat(&name).map_err(fail)?.st_mode) {
+            FileType::RegularFile => false,
+            FileType::BlockDevice => true,
+            _ => return Err(DeviceError::NotADevice { path: path.to_owned() }),
+        };
+        Ok(Self { path, name, is_block_device })
+    }
+
+    /// Opens the file.
+    ///
+    /// A regular file is opened with `O_NONBLOCK`. Without this flag, `open(2)` waits for a process
+    /// that has a lease on the file, for `/proc/sys/fs/lease-break-time` (45 s) at most, and every
+    /// user can lease their own files. The flag is cleared as soon as the file is open. `read(2)`
+    /// and `write(2)` of a regular file ignore the flag, but io_uring does not: on a file system
+    /// without `FMODE_NOWAIT`, such as FUSE, a request that has to wait could fail with `EAGAIN`.
+    /// `F_SETFL` does not change `O_DIRECT` here.
+    ///
+    /// A block device is opened without `O_NONBLOCK`, because with the flag some drivers open a
+    /// drive that has no medium. Nobody but root makes block devices, so none is made to wait.
+    fn open(&self, mode: OpenMode, extra: OFlags) -> Result<OwnedFd, Errno> {
+        let access = match mode {
+            OpenMode::ReadOnly => OFlags::RDONLY,
+            OpenMode::ReadWrite => OFlags::RDWR,
+        };
+        let flags = access | OFlags::CLOEXEC | extra;
+        if self.is_block_device {
+            return self.reopen(flags);
+        }
+        let file = self.reopen(flags | OFlags::NONBLOCK)?;
+        fcntl_setfl(&file, fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
+        Ok(file)
+    }
+
+    /// Opens the file by the link that `/proc` has of the descriptor, which leads to this very file.
+    fn reopen(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let link = format!("/proc/self/fd/{}", self.name.as_raw_fd());
+        match rustix::fs::open(link, flags, Mode::empty()) {
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => self.reopen_by_path(flags),
+            opened => opened,
+        }
+    }
+
+    /// Opens the file by its path, where no `/proc` is mounted or this process may not use the link.
+    /// If the path leads to another file by now, that file is neither waited for nor used.
+    fn reopen_by_path(&self, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let file = rustix::fs::open(self.path, flags | OFlags::NONBLOCK, Mode::empty())?;
+        let identity = |file: &OwnedFd| fstat(file).map(|stat| (stat.st_dev, stat.st_ino));
+        if identity(&file)? != identity(&self.name)? {
+            return Err(Errno::NOENT);
+        }
+        if self.is_block_device {
+            fcntl_setfl(&file, fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
+        }
+        Ok(file)
+    }
 }
 
 fn lock(file: &OwnedFd) -> Result<(), Errno> {
@@ -147,9 +217,14 @@ fn lies_on(file: &OwnedFd, file_systems: &[u64]) -> bool {
 }
 
 /// A second descriptor, around the page cache; `None` where that cannot be had.
-fn open_direct(path: &Path, mode: OpenMode, info: &DeviceInfo, buffered: &Arc<Descriptor>) -> Option<Direct> {
+fn open_direct(
+    place: &Place<'_>,
+    mode: OpenMode,
+    info: &DeviceInfo,
+    buffered: &Arc<Descriptor>,
+) -> Option<Direct> {
     // No O_EXCL: the first descriptor holds the claim already.
-    let file = open(path, mode, OFlags::DIRECT).ok()?;
+    let file = place.open(mode, OFlags::DIRECT).ok()?;
     let (offset_align, memory_align) = if info.is_block_device {
         (info.logical_sector_bytes, info.logical_sector_bytes)
     } else {
@@ -177,4 +252,102 @@ fn direct_alignment(file: &OwnedFd) -> Option<(u32, u32)> {
         let mut probe = IoBuf::zeroed(align as usize);
         rustix::io::pread(file, &mut probe[..], 0).is_ok().then_some((align, align))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::net::UnixListener;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    use oracle::needs::Need;
+    use rustix::fs::{CWD, RenameFlags, mkfifoat, renameat_with};
+
+    use super::*;
+
+    /// An open that has not returned by then waits for somebody.
+    const SOON: Duration = Duration::from_secs(60);
+
+    fn pipe(path: &Path) {
+        mkfifoat(CWD, path, Mode::from(0o600)).expect("a pipe");
+    }
+
+    #[test]
+    fn a_pipe_that_takes_the_place_of_a_file_holds_up_nobody() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (path, other) = (dir.path().join("device"), dir.path().join("other"));
+        fs::write(&path, [7; 4096]).expect("written");
+        pipe(&other);
+        let opened = path.clone();
+        let opener = std::thread::spawn(move || {
+            for _ in 0..2000 {
+                match FileDevice::open(&opened, OpenMode::ReadOnly, false) {
+                    Ok(_) | Err(DeviceError::NotADevice { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+        let end = Instant::now() + SOON;
+        while !opener.is_finished() {
+            renameat_with(CWD, &path, CWD, &other, RenameFlags::EXCHANGE).expect("exchanged");
+            assert!(Instant::now() < end, "an open waits for the other end of a pipe");
+        }
+        opener.join().expect("every open ends well");
+    }
+
+    #[test]
+    fn what_is_opened_is_what_was_found() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (path, elsewhere) = (dir.path().join("device"), dir.path().join("elsewhere"));
+        fs::write(&path, [7; 4096]).expect("written");
+        let place = Place::find(&path).expect("found");
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        for open in [Place::reopen, Place::reopen_by_path] {
+            let file = open(&place, flags).expect("opened");
+            assert_eq!(fstat(&file).expect("known").st_ino, fstat(&place.name).expect("known").st_ino);
+        }
+        let file = place.open(OpenMode::ReadWrite, OFlags::empty()).expect("opened");
+        assert!(!fcntl_getfl(&file).expect("has flags").contains(OFlags::NONBLOCK));
+        fs::rename(&path, &elsewhere).expect("moved");
+        pipe(&path);
+        assert_eq!(place.reopen_by_path(flags).err(), Some(Errno::NOENT));
+        let file = place.reopen(flags).expect("it is still there");
+        assert_eq!(fstat(&file).expect("known").st_size, 4096);
+    }
+
+    #[test]
+    fn a_socket_is_no_device() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("socket");
+        let _socket = UnixListener::bind(&path).expect("a socket");
+        let error = FileDevice::open(&path, OpenMode::ReadOnly, false).err();
+        assert!(matches!(error, Some(DeviceError::NotADevice { .. })), "{error:?}");
+    }
+
+    #[test]
+    fn a_file_with_a_lease_of_another_process_is_in_use() {
+        // 1024 is F_SETLEASE, and 1 is F_WRLCK. The kernel sends SIGIO when somebody else opens the file.
+        const LEASE: &str = "$SIG{IO} = 'IGNORE'; open(F, '+<', $ARGV[0]) && fcntl(F, 1024, 1) || die; $| = 1; print \"held\\n\"; <STDIN>";
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("device");
+        fs::write(&path, [7; 4096]).expect("written");
+        let mut perl = Command::new("perl");
+        perl.args(["-e", LEASE]).arg(&path).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let Ok(mut holder) = perl.spawn() else {
+            Need::Program("perl").is_missing("perl takes a lease");
+            return;
+        };
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take().expect("piped")).read_line(&mut line).expect("reads");
+        assert_eq!(line, "held\n");
+        for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+            let error = FileDevice::open(&path, mode, false).err();
+            assert!(matches!(error, Some(DeviceError::InUse { .. })), "{error:?}");
+        }
+        drop(holder.stdin.take());
+        holder.wait().expect("it ends");
+        FileDevice::open(&path, OpenMode::ReadWrite, false).expect("free again");
+    }
 }

@@ -104,6 +104,10 @@ impl Pool {
         if redacted_by.is_none() && features.has(StreamFeatures::REDACTED) {
             return refuse(ReceiveRefusal::NotRedactedAlike);
         }
+        let resume = match order.resumable {
+            true => Some(ResumeState::of(&order.begin).map_err(|_| unsupported("a name that is no text"))?),
+            false => None,
+        };
         let Beginning { name, is_new, source } = self.beginning(order).await?;
         self.check_task_room(&name, DATASET_BYTES)?;
         self.check_order_props(order, is_new).await?;
@@ -133,9 +137,8 @@ impl Pool {
         for (_, feature) in USED.into_iter().filter(|(used, _)| features.has(*used)) {
             self.dsl.activate_feature(tx, into.dataset, feature).await?;
         }
-        if order.resumable {
-            let state = ResumeState::of(&order.begin).map_err(|_| unsupported("a name that is no text"))?;
-            self.dsl.begin_resumable(tx, into.dataset, &state).await?;
+        if let Some(state) = &resume {
+            self.dsl.begin_resumable(tx, into.dataset, state).await?;
         }
         self.note_event(tx, "receive", Some(&into), " ").await?;
         let (open, receiving) = self.open_place(tx, &into, source.is_none().then_some(kind)).await?;

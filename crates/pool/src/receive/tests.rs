@@ -3,7 +3,9 @@ use std::path::PathBuf;
 use futures::executor::block_on;
 use ondisk::ByteOrder;
 use ondisk::blkptr::embedded;
-use ondisk::send::{CHECKSUM_AT, DrrBody, DrrObject, DrrRecord, DrrType, DrrWriteEmbedded, record_flags};
+use ondisk::send::{
+    CHECKSUM_AT, DrrBody, DrrObject, DrrRecord, DrrType, DrrWrite, DrrWriteEmbedded, record_flags,
+};
 use ondisk::{CompressionKind, ObjectType};
 use oracle::golden;
 use sim::{DiskModel, DiskSpec, Sim};
@@ -42,6 +44,22 @@ fn records(name: &str) -> Vec<StreamRecord> {
         }
         records
     })
+}
+
+/// Receives a new dataset from a stream that begins so.
+fn order(begin: DrrBegin) -> ReceiveOrder {
+    ReceiveOrder {
+        begin,
+        begin_offset: 0,
+        snapshot: "tank/new@1".to_owned(),
+        origin: None,
+        props: Vec::new(),
+        received_props: Vec::new(),
+        force: false,
+        resumable: false,
+        maker: 0,
+        list: NvList::new(),
+    }
 }
 
 fn random(seed: &mut u64) -> u64 {
@@ -85,20 +103,7 @@ fn records_that_do_not_fit_are_refused() {
         for round in 0..90 {
             let all = &sound[round % sound.len()];
             let DrrBody::Begin(begin) = all[0].record.body else { panic!("no BEGIN") };
-            let snapshot = "tank/new@1".to_owned();
-            let begin = DrrBegin { fromguid: 0.into(), ..begin };
-            let order = ReceiveOrder {
-                begin,
-                begin_offset: 0,
-                snapshot,
-                origin: None,
-                props: Vec::new(),
-                received_props: Vec::new(),
-                force: false,
-                resumable: false,
-                maker: 0,
-                list: NvList::new(),
-            };
+            let order = order(DrrBegin { fromguid: 0.into(), ..begin });
             let Place { into, is_new, open, receiving, .. } = pool.make_place(&order).await.expect("a place");
             let mut receiver = Receiver::new(Arc::clone(&open.objset), &order.begin);
             let mut fails = false;
@@ -164,18 +169,7 @@ fn a_spill_block_that_lies_in_its_pointer_is_received_as_one() {
     contents[..20].fill(7);
     sim.run_until(async {
         let pool = pool(&sim).await;
-        let order = ReceiveOrder {
-            begin,
-            begin_offset: 0,
-            snapshot: "tank/new@1".to_owned(),
-            origin: None,
-            props: Vec::new(),
-            received_props: Vec::new(),
-            force: false,
-            resumable: false,
-            maker: 0,
-            list: NvList::new(),
-        };
+        let order = order(begin);
         let Place { into, is_new, open, .. } = pool.make_place(&order).await.expect("a place");
         let mut receiver = Receiver::new(Arc::clone(&open.objset), &order.begin);
         let mut spilled = None;
@@ -210,6 +204,61 @@ fn a_spill_block_that_lies_in_its_pointer_is_received_as_one() {
             _receiving: Arc::default(),
         };
         received.give_up().await;
+        pool.close(PoolState::Exported).await.expect("closes");
+    });
+}
+
+#[test]
+fn a_resumable_stream_whose_name_is_no_text_leaves_nothing() {
+    let sim = Sim::seed(13);
+    sim.stop_recording();
+    sim.add_disk(PathBuf::from("disk"), DiskSpec::new(1 << 30, DiskModel::ssd()));
+    let DrrBody::Begin(begin) = records("full")[0].record.body else { panic!("no BEGIN") };
+    let begin = DrrBegin { toname: [0xff; ondisk::send::TONAME_BYTES], ..begin };
+    let order = ReceiveOrder { resumable: true, ..order(begin) };
+    sim.run_until(async {
+        let pool = pool(&sim).await;
+        let placed = pool.make_place(&order).await.map(|place| place.into.name);
+        let what = "a name that is no text";
+        let is_refused =
+            matches!(&placed, Err(PoolError::Receive(ReceiveRefusal::Unsupported { what: told })) if *told == what);
+        assert!(is_refused, "{placed:?}");
+        assert!(pool.dsl().resolve("tank/new").await.is_err(), "nothing is left");
+        pool.close(PoolState::Exported).await.expect("closes");
+    });
+}
+
+/// The dnode of an object of more than 2^63 bytes is damaged to everybody who reads it.
+#[test]
+fn a_block_behind_the_end_of_the_longest_object_is_refused() {
+    let sim = Sim::seed(14);
+    sim.stop_recording();
+    sim.add_disk(PathBuf::from("disk"), DiskSpec::new(1 << 30, DiskModel::ssd()));
+    let all = records("full");
+    let DrrBody::Begin(begin) = all[0].record.body else { panic!("no BEGIN") };
+    let is_long =
+        |body: &DrrBody| matches!(body, DrrBody::Write(write) if write.logical_bytes.get() == 128 << 10);
+    let long = all.iter().position(|record| is_long(&record.record.body)).expect("a file of long blocks");
+    let DrrBody::Write(write) = all[long].record.body else { panic!("no WRITE") };
+    let at = |offset: u64| {
+        let moved = DrrBody::Write(DrrWrite { offset: offset.into(), ..write });
+        StreamRecord { record: DrrRecord::new(moved), ..all[long].clone() }
+    };
+    sim.run_until(async {
+        let pool = pool(&sim).await;
+        let order = order(begin);
+        let place = pool.make_place(&order).await.expect("a place");
+        let mut receiver = Receiver::new(Arc::clone(&place.open.objset), &order.begin);
+        for record in &all[1..long] {
+            receiver.take(record.clone()).await.expect("a sound record");
+        }
+        let block_bytes = 128 << 10;
+        for offset in [1 << 63, (1 << 63) - 512, u64::MAX - block_bytes] {
+            let taken = receiver.take(at(offset)).await;
+            assert!(matches!(taken, Err(stream::ReceiveError::BadRecord { .. })), "{offset}: {taken:?}");
+        }
+        receiver.take(at((1 << 63) - block_bytes)).await.expect("the last block of the longest object");
+        drop((receiver, place));
         pool.close(PoolState::Exported).await.expect("closes");
     });
 }

@@ -44,7 +44,6 @@ struct Watch {
     pool: String,
     gate: Arc<TxgGate>,
     events: Arc<PoolEvents>,
-    end_program: fn(),
 }
 
 impl SuspensionWatch for Watch {
@@ -55,7 +54,7 @@ impl SuspensionWatch for Watch {
         match mode {
             FailMode::Wait => self.gate.suspend(WhileSuspended::Wait),
             FailMode::Continue => self.gate.suspend(WhileSuspended::Refuse),
-            FailMode::Panic => (self.end_program)(),
+            FailMode::Panic => self.gate.fail(self.gate.synced_txg().next()),
         }
     }
 
@@ -99,16 +98,19 @@ impl Pool {
     /// one is to be told what is wrong.
     pub(crate) async fn engage_suspension(self: &Arc<Self>) -> Result<(), PoolError> {
         self.note_failmode(self.pool_props().await?.get(FAILMODE));
-        let (pool, gate, end_program) = (self.name(), Arc::clone(&self.gate), self.tuning.end_program);
-        let events = Arc::clone(&self.events);
-        self.suspension().engage(Box::new(Watch { pool, gate, events, end_program }));
+        let (pool, gate, events) = (self.name(), Arc::clone(&self.gate), Arc::clone(&self.events));
+        self.suspension().engage(Box::new(Watch { pool, gate, events }));
         self.env.spawn("suspension", Box::pin(Arc::clone(self).keep_trying()));
         Ok(())
     }
 
-    /// Tries again now and then while the pool is suspended.
+    /// Tries again now and then while the pool is suspended. With `failmode=panic`, gives the pool up: the
+    /// other pools of the process are not touched.
     async fn keep_trying(self: Arc<Self>) {
         while self.suspension().until_suspended().await {
+            if self.failmode() == FailMode::Panic {
+                return self.stop_for_good();
+            }
             let mut is_any_back = false;
             // A device that works but has lost its cache is retried at once.
             let has_lost = |leaf: &Arc<Leaf>| leaf.is_suspect() && self.is_needed(leaf);
@@ -180,8 +182,9 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Suspended`] when that did not help, or could not; [`PoolError::ActiveElsewhere`] when heartbeats had failed,
-    /// and another host has taken the pool.
+    /// and another host has taken the pool; [`PoolError::ReadOnly`], as in OpenZFS.
     pub async fn clear(self: &Arc<Self>, is_meant: &(dyn Fn(&Leaf) -> bool + Sync)) -> Result<(), PoolError> {
+        self.check_writable()?;
         if self.multihost.is_held() {
             self.reopen_failed(&|_| true).await;
             self.take_up_again().await?;
@@ -231,14 +234,19 @@ impl Pool {
     /// Lets go of a pool that is suspended, as a crash would: what is not stable is lost but for what logs
     /// hold. Everybody who waits for it gets an error. Nothing can be done with it afterwards.
     pub async fn abandon(&self) {
-        self.gate.fail(self.gate.synced_txg().next());
-        self.multihost.leave_off();
-        self.suspension().give_up();
-        self.vdevs.fence().give_up();
+        self.stop_for_good();
         self.halt_scrub().await;
         self.leave_sweeps().await;
         self.halt_evacuation().await;
         self.stop().await;
         self.close_devices().await;
+    }
+
+    /// Lets nothing of the pool wait for a device any more. Whatever waits gets an error.
+    fn stop_for_good(&self) {
+        self.gate.fail(self.gate.synced_txg().next());
+        self.multihost.leave_off();
+        self.suspension().give_up();
+        self.vdevs.fence().give_up();
     }
 }

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ondisk::MmpConfig;
-use pool::{Host, ImportSpec, Left, LeftAlone, Pool, PoolError, PoolSpec, Tuning, find_pools};
+use pool::{
+    Candidate, Host, ImportSpec, Left, LeftAlone, Pool, PoolError, PoolSpec, Tuning, find_pools,
+    watch_for_owner,
+};
 use sim::{DiskModel, DiskSpec, Sim};
 use units::Txg;
 use vdev::{LabelSync, NewVdev, PoolState};
@@ -52,17 +55,26 @@ fn left(hostid: u64, txg: Txg) -> ImportSpec {
     ImportSpec { left: Some(Left { hostid, txg, ..Left::default() }), ..spec() }
 }
 
+async fn found(sim: &Sim) -> Candidate {
+    find_pools(&sim.env(), &[PathBuf::from(DISK)]).await.remove(0)
+}
+
 /// What a host with `multihost=on` writes to say that it lives.
 async fn beat(sim: &Sim, pool: &Pool, sequence: u16) {
-    let candidate = find_pools(&sim.env(), &[PathBuf::from(DISK)]).await.remove(0);
-    let mut uberblock = candidate.uberblock.expect("there is one");
     let mmp = MmpConfig {
         interval_ms: Some(INTERVAL_MS),
         sequence: Some(sequence),
         fail_intervals: Some(FAIL_INTERVALS),
     };
+    beat_as(sim, pool, mmp, Duration::from_secs(1)).await;
+}
+
+/// The same, with any times.
+async fn beat_as(sim: &Sim, pool: &Pool, mmp: MmpConfig, delay: Duration) {
+    let candidate = found(sim).await;
+    let mut uberblock = candidate.uberblock.expect("there is one");
     uberblock.mmp_config.set(mmp.to_word());
-    uberblock.mmp_delay.set(1_000_000_000);
+    uberblock.mmp_delay.set(u64::try_from(delay.as_nanos()).expect("centuries at most"));
     let none = BTreeSet::new();
     let sync = LabelSync {
         uberblock: &uberblock,
@@ -156,5 +168,99 @@ fn a_living_owner_keeps_its_pool_whatever_is_asked() {
         assert!(matches!(refused, PoolError::ActiveElsewhere { hostid: A, .. }), "{refused:?}");
         owner.close(PoolState::Exported).await.expect("closes");
         import(&sim, spec(), B).await;
+    });
+}
+
+/// A world in which host A's power was cut, and whose uberblock states times that nobody waits for.
+fn after_a_forged(interval_ms: Option<u32>, fail_intervals: Option<u16>, delay: Duration) -> Sim {
+    let sim = Sim::seed(7);
+    sim.add_disk(PathBuf::from(DISK), DiskSpec::new(256 << 20, DiskModel::ssd()));
+    sim.run_until(async {
+        let pool = create(&sim).await;
+        pool.sync_now().await.expect("stable");
+        let mmp = MmpConfig { interval_ms, sequence: Some(1), fail_intervals };
+        beat_as(&sim, &pool, mmp, delay).await;
+    });
+    sim.power_cut(7).boot(8)
+}
+
+/// Times of more than an hour, each in another field.
+fn forged() -> [Sim; 3] {
+    let years = Duration::from_nanos(1 << 56);
+    [
+        after_a_forged(None, None, years),
+        after_a_forged(Some(INTERVAL_MS), Some(0), years),
+        after_a_forged(Some((1 << 24) - 1), Some(u16::MAX), Duration::from_secs(1)),
+    ]
+}
+
+#[test]
+fn an_owner_that_may_be_silent_for_years_is_refused_at_once() {
+    for sim in forged() {
+        sim.run_until(async {
+            let begun = sim.env().now();
+            let refused = refusal(&sim, ImportSpec { force: true, ..spec() }, B).await;
+            let is_too_long = matches!(refused, PoolError::LeftAlone(LeftAlone::SilentTooLong { .. }));
+            assert!(is_too_long, "{refused:?}");
+            assert!(sim.env().now() - begun < Duration::from_secs(1), "it is not watched");
+            // The host that the labels name opens its own pool, and everybody may read.
+            let read_only = import(&sim, ImportSpec { read_only: true, ..spec() }, B).await;
+            read_only.close(PoolState::Exported).await.expect("closes");
+            import(&sim, spec(), A).await;
+        });
+    }
+}
+
+#[test]
+fn a_label_delays_a_list_of_pools_by_half_a_minute_at_most() {
+    for sim in forged() {
+        sim.run_until(async {
+            let (begun, candidate) = (sim.env().now(), found(&sim).await);
+            let watched = watch_for_owner(&sim.env(), &candidate, &host(B)).await;
+            watched.expect("nobody has it");
+            let waited = sim.env().now() - begun;
+            assert!(waited >= Duration::from_secs(30) && waited < Duration::from_secs(35), "{waited:?}");
+        });
+    }
+}
+
+/// Imports a pool of a dead owner with force, on a host whose program ends after `span`. Returns why
+/// the import failed, and how long it took.
+async fn interrupted(sim: &Sim, tuning: &Tuning, span: Duration) -> (PoolError, Duration) {
+    let (begun, spec) = (sim.env().now(), ImportSpec { force: true, ..spec() });
+    let importing = Pool::import(sim.env(), &spec, tuning.clone());
+    let ends = async {
+        sim.env().sleep(span).await;
+        tuning.ending.begin();
+    };
+    let (imported, ()) = futures::join!(importing, ends);
+    (imported.map(drop).expect_err("interrupted"), sim.env().now() - begun)
+}
+
+#[test]
+fn a_program_that_ends_waits_for_no_owner() {
+    let sim = after_a(true);
+    sim.run_until(async {
+        let (tuning, span) = (host(B), Duration::from_secs(5));
+        for _ in 0..2 {
+            let (error, took) = interrupted(&sim, &tuning, span).await;
+            assert!(matches!(error, PoolError::LeftAlone(LeftAlone::Ending)), "{error:?}");
+            assert!(took < span + Duration::from_secs(1), "{took:?}");
+        }
+        let watched = watch_for_owner(&sim.env(), &found(&sim).await, &tuning).await;
+        assert!(matches!(watched, Err(PoolError::LeftAlone(LeftAlone::Ending))), "{watched:?}");
+    });
+}
+
+#[test]
+fn a_claim_that_is_interrupted_is_taken_back() {
+    let sim = after_a(true);
+    sim.run_until(async {
+        let before = found(&sim).await.uberblock;
+        // The watch takes 20 to 25 seconds, and the claim ten more.
+        let (error, _) = interrupted(&sim, &host(B), Duration::from_secs(27)).await;
+        assert!(matches!(error, PoolError::LeftAlone(LeftAlone::Ending)), "{error:?}");
+        assert_eq!(found(&sim).await.uberblock, before);
+        import(&sim, ImportSpec { force: true, ..spec() }, B).await;
     });
 }
