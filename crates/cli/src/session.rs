@@ -93,7 +93,7 @@ impl Session {
     /// daemon lives: one that was just killed still accepts connections for a moment.
     pub fn ask<C: Call>(&self, call: &C) -> Result<C::Answer, Stop> {
         let answer = self.ask_unnoted(call)?;
-        if let Some(subject) = call.subject() {
+        if let Some(subject) = call.subject().filter(|_| !call.is_dry()) {
             self.note(engine::names::pool_of(subject));
         }
         Ok(answer)
@@ -159,7 +159,7 @@ impl Session {
     pub fn pass_in<C: Call>(&mut self, call: &C, source: BorrowedFd<'_>) -> Result<C::Answer, Stop> {
         let client = self.passes(call)?;
         let answer = client.call_with_source(call, source).map_err(failed)?;
-        if let Some(subject) = call.subject() {
+        if let Some(subject) = call.subject().filter(|_| !call.is_dry()) {
             self.note(engine::names::pool_of(subject));
         }
         Ok(answer)

@@ -1,7 +1,11 @@
 //! Ordinary users: pools of their own, and a look at root's.
 #![forbid(unsafe_code)]
 
+#[path = "users/floods.rs"]
+mod floods;
 mod place;
+#[path = "users/requests.rs"]
+mod requests;
 
 use oracle::needs::{Need, lack_of_fuse};
 use place::{Place, Printed};
@@ -181,6 +185,93 @@ fn a_request_that_changes_nothing_is_denied() {
         assert!(response.contains("permission denied"), "{request}: {response}");
     }
     assert_eq!(place.ok("zpool history -l tank"), history);
+}
+
+/// The name of a stream that every user may read.
+fn sent_to_file(place: &Place, what: &str) -> String {
+    let path = place.path("stream");
+    let stream = std::fs::File::create(&path).expect("a file");
+    let sent = place.command(&format!("zfs send {what}")).stdout(stream).status().expect("the program runs");
+    assert!(sent.success());
+    path.display().to_string()
+}
+
+#[test]
+fn a_receive_that_makes_nothing_allows_no_record() {
+    let Some(place) = open_place() else { return };
+    place.ok("zpool create -m none tank W/d1");
+    place.ok("zfs create tank/a");
+    place.ok("zfs snapshot tank/a@1");
+    let stream = sent_to_file(&place, "tank/a@1");
+    let history = place.ok("zpool history -l tank");
+    let dry = script_as_user(&place, &format!("W/sawmill zfs receive -nv tank/new < {stream}"));
+    assert_eq!(
+        (dry.out.as_str(), dry.code),
+        ("would receive full stream of tank/a@1 into tank/new@1\n", 0),
+        "{}",
+        dry.err
+    );
+    assert!(asked_as_user(&place, FORGED).contains("permission denied"));
+    assert_eq!(place.ok("zpool history -l tank"), history);
+}
+
+#[test]
+fn nothing_is_received_on_top_of_what_the_user_may_not_read() {
+    let Some(place) = open_place() else { return };
+    place.ok("zpool create -m none tank W/d1");
+    for name in ["tank/secret", "tank/mine"] {
+        place.ok(&format!("zfs create {name}"));
+    }
+    place.ok("zfs snapshot tank/secret@1");
+    place.ok("zfs clone tank/secret@1 tank/clone");
+    place.ok("zfs snapshot tank/clone@2");
+    place.ok("zfs allow -u 65534 create,mount,receive,send tank/mine");
+    let stream = sent_to_file(&place, "-i tank/secret@1 tank/clone@2");
+    let receive = || script_as_user(&place, &format!("W/sawmill zfs receive tank/mine/copy < {stream}"));
+    let denied = receive();
+    assert!(denied.err.contains("permission denied for origin tank/secret@1\n"), "{}", denied.err);
+    assert_eq!(place.ok("zfs list -Hro name tank/mine"), "tank/mine\n");
+    place.ok("zfs allow -u 65534 send tank/secret");
+    let received = receive();
+    assert_eq!(place.ok("zfs get -Ho value origin tank/mine/copy"), "tank/secret@1\n", "{}", received.err);
+}
+
+#[test]
+fn what_a_user_receives_or_clones_has_no_set_id_programs() {
+    let Some(place) = open_place() else { return };
+    place.ok("zpool create -m none tank W/d1");
+    for name in ["tank/src", "tank/mine", "tank/trusted"] {
+        place.ok(&format!("zfs create {name}"));
+    }
+    place.ok("zfs set setuid=on devices=on tank/trusted");
+    place.ok("zfs snapshot tank/src@1");
+    for name in ["tank/mine", "tank/trusted"] {
+        place.ok(&format!("zfs allow -u 65534 create,mount,receive,clone,snapshot {name}"));
+    }
+    let flags = |name: &str| place.ok(&format!("zfs get -Ho value,source setuid,devices {name}"));
+    let off = "off\tlocal\noff\tlocal\n";
+    let stream = sent_to_file(&place, "tank/src@1");
+    for name in ["mine", "trusted"] {
+        script_as_user(&place, &format!("W/sawmill zfs receive tank/{name}/new < {stream}"));
+    }
+    assert_eq!(flags("tank/mine/new"), off);
+    let inherited = "on\tinherited from tank/trusted\n";
+    assert_eq!(flags("tank/trusted/new"), inherited.repeat(2), "root has allowed it");
+    let user = |line: &str| script_as_user(&place, &format!("W/sawmill {line}"));
+    user("zfs clone tank/mine/new@1 tank/mine/copy");
+    assert_eq!(flags("tank/mine/copy"), off);
+    for line in ["zfs set setuid=on tank/mine/new", "zfs inherit setuid tank/mine/new"] {
+        let refused = user(line);
+        assert!(refused.err.contains("permission denied"), "{line}: {}", refused.err);
+    }
+    // What is there already is distrusted, too, unless root has decided.
+    place.ok("zfs snapshot tank/src@2");
+    for line in ["zfs inherit setuid tank/mine/new", "zfs set devices=on tank/mine/new"] {
+        place.ok(line);
+    }
+    let stream = sent_to_file(&place, "-i @1 tank/src@2");
+    user(&format!("zfs receive tank/mine/new < {stream}"));
+    assert_eq!(flags("tank/mine/new"), "off\tlocal\non\tlocal\n");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 
 use crate::{
     DatasetInfo, DatasetMade, Delegated, EventsPage, EventsSeen, Failure, FailureKind, ImportCandidate,
-    MountInfo, Peer, PoolInfo, VdevSpec,
+    MountInfo, Peer, PoolInfo, VdevSpec, Work,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,12 +19,19 @@ pub trait Call: Serialize + DeserializeOwned + Send + 'static {
     const PUBLIC: bool;
     /// It is about devices that are in no open pool: every user can ask a daemon of his own.
     const FOUNDS: bool;
+    /// What it takes of the daemon while it lasts.
+    const WORK: Work;
     /// What comes back when it succeeds.
     type Answer: Serialize + DeserializeOwned + Send + 'static;
 
     /// The pool that it changes, or a dataset of that pool: in its history the command is noted.
     fn subject(&self) -> Option<&str> {
         None
+    }
+
+    /// It says what would be done, and does nothing: no history tells of it.
+    fn is_dry(&self) -> bool {
+        false
     }
 
     /// What it is where others than the daemon's own user may ask for it, if that was delegated to them.
@@ -62,8 +69,10 @@ macro_rules! calls {
     (@founds look) => { true };
     (@founds found) => { true };
     (@founds $verb:ident) => { false };
-    ($($(#[$doc:meta])* $verb:ident $name:ident at $path:literal $(of $of:ident)? $(to $doing:literal $what:ident)?
-       $(may $delegated:ident $(by $maker:ident)?)? gives $answer:ty {
+    (@work) => { $crate::Work::Answer };
+    (@work $work:ident) => { $crate::Work::$work };
+    ($($(#[$doc:meta])* $verb:ident $name:ident at $path:literal $(of $of:ident $(unless $dry:ident)?)? $(to $doing:literal $what:ident)?
+       $(may $delegated:ident $(by $maker:ident)?)? $(as $work:ident)? gives $answer:ty {
         $($(#[$field_doc:meta])* $field:ident: $type:ty,)*
     })*) => {
         $(
@@ -79,12 +88,19 @@ macro_rules! calls {
                 const LOOKS: bool = calls!(@looks $verb);
                 const PUBLIC: bool = calls!(@public $verb);
                 const FOUNDS: bool = calls!(@founds $verb);
+                const WORK: $crate::Work = calls!(@work $($work)?);
                 type Answer = $answer;
 
                 $(
                     fn subject(&self) -> Option<&str> {
                         Some(&self.$of)
                     }
+
+                    $(
+                        fn is_dry(&self) -> bool {
+                            self.$dry
+                        }
+                    )?
                 )?
 
                 $(
@@ -135,7 +151,7 @@ calls! {
     }
 
     /// Adds vdevs to a pool.
-    change PoolAdd at "/v1/pool/add" of pool to "add to" pool gives () {
+    change PoolAdd at "/v1/pool/add" of pool unless dry_run to "add to" pool gives () {
         /// Pool.
         pool: String,
         /// New vdevs, in the order typed.
@@ -288,7 +304,7 @@ calls! {
     }
 
     /// What happened after what somebody has seen, lately.
-    show Events at "/v1/events" gives EventsPage {
+    show Events at "/v1/events" as Watch gives EventsPage {
         /// What he has seen.
         seen: EventsSeen,
         /// Wait so long for something if there is nothing, in milliseconds.
@@ -361,7 +377,7 @@ calls! {
     }
 
     /// Makes a dataset.
-    change DatasetCreate at "/v1/dataset/create" of name to "create" name may Create by maker gives DatasetMade {
+    change DatasetCreate at "/v1/dataset/create" of name unless dry_run to "create" name may Create by maker gives DatasetMade {
         /// Full name.
         name: String,
         /// Properties; those of a volume, its size among them.
@@ -381,7 +397,7 @@ calls! {
     }
 
     /// Destroys a dataset; gives the names of all that goes, in the order in which it goes.
-    change DatasetDestroy at "/v1/dataset/destroy" of name to "destroy" name may Destroy gives Vec<String> {
+    change DatasetDestroy at "/v1/dataset/destroy" of name unless dry_run to "destroy" name may Destroy gives Vec<String> {
         /// Full name of a file system or volume.
         name: String,
         /// And all below it, with its snapshots.

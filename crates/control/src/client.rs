@@ -138,7 +138,11 @@ impl Client {
     fn post<C: Call>(&self, call: &C, version: &str) -> Result<BufReader<UnixStream>, ClientError> {
         let message = message(call, version)?;
         let mut stream = self.connect()?;
-        stream.write_all(&message).map_err(ClientError::Lost)?;
+        match stream.write_all(&message) {
+            // A server that turns a request away may have done so by now.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            written => written.map_err(ClientError::Lost)?,
+        }
         Ok(BufReader::new(stream))
     }
 

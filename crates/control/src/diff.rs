@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 calls! {
     /// Writes what changed in a file system since a snapshot, a line for each change: they come before the answer.
-    change DatasetDiff at "/v1/dataset/diff" to "diff" dataset gives () {
+    change DatasetDiff at "/v1/dataset/diff" to "diff" dataset as Stream gives () {
         /// The file system whose later state is looked at.
         dataset: String,
         /// Full name of the snapshot.

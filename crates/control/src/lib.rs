@@ -37,6 +37,7 @@ mod log_users;
 mod logs;
 mod names;
 mod paths;
+mod patience;
 mod permissions;
 mod pool;
 mod prop;
@@ -50,6 +51,7 @@ mod state;
 mod sweep;
 mod transfer;
 mod vdev;
+mod visitors;
 
 pub use accounts::*;
 pub use call::*;
@@ -68,6 +70,7 @@ pub use log_users::*;
 pub use logs::*;
 pub use names::{NameStyle, find_vdev, vdev_name};
 pub use paths::{RunPaths, UntrustedDir};
+pub use patience::{Pace, Patient};
 pub use permissions::*;
 pub use pool::{
     CheckpointInfo, ImportCandidate, InUse, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo,
@@ -77,10 +80,11 @@ pub use prop::{Prop, Props, Source, Value};
 pub use receive::*;
 pub use send::*;
 pub use server::{ServeError, Server};
-pub use service::Service;
+pub use service::{Service, blank_requests};
 pub use snapshot::*;
 pub use source::ByteSource;
 pub use state::{PoolHealth, VdevAux, VdevClass, VdevState};
 pub use sweep::*;
 pub use transfer::ByteSink;
 pub use vdev::{IoCounters, Layout, VdevInfo, VdevKind, VdevSpec, VdevStats};
+pub use visitors::Work;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 calls! {
     /// Receives a stream, whose bytes come behind the request; tells of each snapshot that it had.
-    change DatasetReceive at "/v1/dataset/receive" of target to "receive" target may Receive by maker gives Vec<ReceivedSnapshot> {
+    change DatasetReceive at "/v1/dataset/receive" of target unless dry_run to "receive" target may Receive by maker as Stream gives Vec<ReceivedSnapshot> {
         /// Full name of a dataset, or of a snapshot.
         target: String,
         /// Which dataset below the target it is, by the name that it was sent with.

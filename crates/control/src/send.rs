@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 calls! {
     /// Writes a snapshot, or several, as a stream: its bytes come before the answer.
-    change DatasetSend at "/v1/dataset/send" to "send" snapshot may Send gives () {
+    change DatasetSend at "/v1/dataset/send" to "send" snapshot may Send as Stream gives () {
         /// Full name of the last snapshot; none where there is a token.
         snapshot: String,
         /// What a receiver gave out to be gone on with: it says which snapshot, from where on.

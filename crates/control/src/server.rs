@@ -8,12 +8,18 @@
 //! - What comes by the public socket opens no device, and changes nothing but what was delegated to who asks.
 //!   (tests: `by_the_public_socket_everybody_may_look_and_nobody_may_change`,
 //!   `what_was_delegated_is_done_for_a_user_and_nothing_else`)
+//! - What users ask for keeps root's requests waiting for no longer than a moment, and takes memory that is
+//!   bounded: `visitors` and `patience`. (tests: `users_who_flood_the_public_socket_do_not_delay_root`)
 
 use crate::handover::{Connection, Handed};
+use crate::patience::{Pace, Patient};
 use crate::service::Door;
-use crate::{Call, DaemonStop, Failure, FailureKind, Peer, Service, service};
-use axum::extract::connect_info::Connected;
-use axum::http::{StatusCode, header};
+use crate::visitors::{TOO_MANY_CONNECTIONS, Visit, Visitors};
+use crate::{Call, DaemonStop, Failure, FailureKind, Peer, Service, Work, service};
+use axum::extract::connect_info::{ConnectInfo, Connected};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::serve::IncomingStream;
 use serde::Serialize;
@@ -21,6 +27,7 @@ use serde::de::DeserializeOwned;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Notify;
 
@@ -88,9 +95,9 @@ impl Server {
     /// When accepting fails for good.
     pub async fn serve<S: Service>(self, service: Arc<S>) -> Result<(), ServeError> {
         let stop = self.stop;
-        let public_routes = whole(&service, Door::Public, self.shown.clone());
+        let public_routes = public_routes(&service, self.shown.clone());
         let on_stop = Arc::clone(&stop);
-        let watch = move |request: axum::extract::Request, next: axum::middleware::Next| {
+        let watch = move |request: Request, next: Next| {
             let stop = Arc::clone(&on_stop);
             async move {
                 let stopping = request.uri().path() == DaemonStop::PATH;
@@ -104,11 +111,11 @@ impl Server {
         if let Some((inner, groups)) = self.public {
             // Ends with the runtime: who only looks is not waited for, and what is delegated is done to its end by the
             // engine.
-            let public = Everybody { inner, groups };
+            let public = Everybody { inner, groups, visitors: Visitors::new() };
             let service = public_routes.into_make_service_with_connect_info::<Caller>();
             tokio::spawn(async move { axum::serve(public, service).await });
         }
-        let app = whole(&service, Door::Owner, self.shown).layer(axum::middleware::from_fn(watch));
+        let app = whole(&service, Door::Owner, self.shown).layer(middleware::from_fn(watch));
         axum::serve(self.listener, app.into_make_service_with_connect_info::<Caller>())
             .with_graceful_shutdown(async move { stop.notified().await })
             .await
@@ -120,7 +127,28 @@ fn whole<S: Service>(service: &Arc<S>, door: Door, shown: axum::Router) -> axum:
     service::routes(service, door)
         .merge(shown)
         .fallback(async || refuse(StatusCode::NOT_FOUND, "no such request"))
-        .layer(axum::extract::DefaultBodyLimit::max(BODY_MAX_BYTES))
+        .layer(DefaultBodyLimit::max(match door {
+            Door::Owner => BODY_MAX_BYTES,
+            Door::Public => PUBLIC_BODY_MAX_BYTES,
+        }))
+}
+
+/// The routes for everybody. Each connection carries one request.
+fn public_routes<S: Service>(service: &Arc<S>, shown: axum::Router) -> axum::Router {
+    let shown = shown.layer(middleware::from_fn(in_turn));
+    whole(service, Door::Public, shown).layer(middleware::map_response(last_of_connection))
+}
+
+async fn in_turn(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next: Next) -> Response {
+    match caller.begin(Work::Answer).await {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => answer::<()>(Err(refusal)),
+    }
+}
+
+async fn last_of_connection(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// A socket of this mode, in place of whatever is there.
@@ -136,6 +164,10 @@ fn listen(path: &Path, mode: u32) -> Result<UnixListener, ServeError> {
 }
 
 const BODY_MAX_BYTES: usize = 4 << 20;
+const PUBLIC_BODY_MAX_BYTES: usize = 64 << 10;
+
+/// The longest time between two bytes of a user's request, and of an answer to a user.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Accepts connections of the daemon's user and of root; drops others.
 struct OwnerOnly {
@@ -151,7 +183,7 @@ impl axum::serve::Listener for OwnerOnly {
         loop {
             let (stream, _) = axum::serve::Listener::accept(&mut self.inner).await;
             match stream.peer_cred() {
-                Ok(peer) if peer.uid() == self.owner || peer.uid() == 0 => return Caller::of(stream, None),
+                Ok(peer) if peer.uid() == self.owner || peer.uid() == 0 => return Caller::of_owner(stream),
                 Ok(peer) => tracing::warn!(uid = peer.uid(), "turned a stranger away"),
                 Err(error) => tracing::warn!(%error, "cannot tell who connects"),
             }
@@ -170,16 +202,22 @@ pub type PeerGroups = fn(&UnixStream) -> std::io::Result<Vec<u32>>;
 struct Everybody {
     inner: UnixListener,
     groups: PeerGroups,
+    visitors: Visitors,
 }
 
 impl axum::serve::Listener for Everybody {
-    type Io = Connection;
+    type Io = Patient<Connection, Visit>;
     type Addr = Caller;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        let (stream, _) = axum::serve::Listener::accept(&mut self.inner).await;
-        let peer = peer(&stream, self.groups);
-        Caller::of(stream, peer)
+        loop {
+            let (stream, _) = axum::serve::Listener::accept(&mut self.inner).await;
+            let Some(peer) = peer(&stream, self.groups) else { continue };
+            match self.visitors.admit(peer.uid) {
+                Some(visit) => return Caller::of_user(stream, peer, visit),
+                None => turn_away(&stream),
+            }
+        }
     }
 
     fn local_addr(&self) -> std::io::Result<Self::Addr> {
@@ -187,19 +225,56 @@ impl axum::serve::Listener for Everybody {
     }
 }
 
+impl Pace for Visit {
+    fn expects_bytes(&self) -> bool {
+        self.work().is_none()
+    }
+
+    fn expects_room(&self) -> bool {
+        self.work() != Some(Work::Stream)
+    }
+}
+
+/// Says why a connection ends. A user who does not read the words does without.
+fn turn_away(stream: &UnixStream) {
+    let words = Failure::new(FailureKind::Busy, TOO_MANY_CONNECTIONS);
+    let body = serde_json::to_string(&words).unwrap_or_default();
+    let head = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: application/json";
+    let response = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    _ = stream.try_write(response.as_bytes());
+}
+
 /// The other end of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Caller {
-    /// Who that is, where it matters and can be told.
+    /// The user, if the connection came by the public socket.
     pub peer: Option<Peer>,
     pub handed: Handed,
+    visit: Option<Visit>,
 }
 
 impl Caller {
-    fn of(stream: UnixStream, peer: Option<Peer>) -> (Connection, Self) {
+    fn of_owner(stream: UnixStream) -> (Connection, Self) {
         let connection = Connection::new(stream);
         let handed = connection.handed();
-        (connection, Self { peer, handed })
+        (connection, Self { handed, ..Self::default() })
+    }
+
+    fn of_user(stream: UnixStream, peer: Peer, visit: Visit) -> (Patient<Connection, Visit>, Self) {
+        let (connection, caller) = Self::of_owner(stream);
+        let caller = Self { peer: Some(peer), visit: Some(visit.clone()), ..caller };
+        (Patient::new(connection, visit, PATIENCE), caller)
+    }
+
+    /// Waits until the daemon has room for a request of this user.
+    ///
+    /// # Errors
+    /// [`FailureKind::Busy`] if the user has too many requests of this kind.
+    pub async fn begin(&self, work: Work) -> Result<(), Failure> {
+        match &self.visit {
+            Some(visit) => visit.begin(work).await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the daemon's engine must be able to do.
 
-use crate::server;
+use crate::server::{self, Caller};
 use crate::{
     Account, BookmarkCreate, BookmarkDestroy, BookmarkRedact, ByteSink, ByteSource, Call, DaemonStatus,
     DaemonStatusCall, DaemonStop, DatasetAccounts, DatasetAllow, DatasetClone, DatasetCreate,
@@ -61,7 +61,7 @@ pub(crate) struct Deed {
 
 impl Deed {
     fn of<C: Call>(door: Door, peer: Option<&Peer>, call: &C) -> Option<Self> {
-        let peer = peer.filter(|_| door == Door::Public)?;
+        let peer = peer.filter(|_| door == Door::Public && !call.is_dry())?;
         Some(Self { uid: peer.uid, subject: call.subject()?.to_owned() })
     }
 }
@@ -70,13 +70,18 @@ impl Deed {
 pub(crate) async fn admitted<S: Service, C: Call>(
     service: &S,
     door: Door,
-    peer: Option<Peer>,
+    caller: &Caller,
     body: &[u8],
 ) -> Result<(C, Option<Deed>), Box<axum::response::Response>> {
     let mut call = server::read(body)?;
-    match admit(service, door, peer.clone(), &mut call).await {
+    let peer = caller.peer.as_ref();
+    let admitted = async {
+        caller.begin(C::WORK).await?;
+        admit(service, door, peer.cloned(), &mut call).await
+    };
+    match admitted.await {
         Ok(()) => {
-            let deed = Deed::of(door, peer.as_ref(), &call);
+            let deed = Deed::of(door, peer, &call);
             Ok((call, deed))
         }
         Err(refusal) => Err(Box::new(server::answer::<()>(Err(refusal)))),
@@ -93,6 +98,11 @@ fn answered<S: Service, T: Serialize>(
         service.let_note(deed.uid, &deed.subject);
     }
     server::answer(outcome)
+}
+
+/// True if a stream had a snapshot that was not there before.
+fn has_new(received: &Result<Vec<ReceivedSnapshot>, Failure>) -> bool {
+    received.iter().flatten().any(|snapshot| !snapshot.is_known)
 }
 
 macro_rules! service {
@@ -138,10 +148,16 @@ macro_rules! service {
             ) -> impl Future<Output = Result<Vec<ReceivedSnapshot>, Failure>> + Send;
         }
 
+        /// Returns the path and the default body of each request that is answered by one JSON value.
+        #[must_use]
+        pub fn blank_requests() -> Vec<(&'static str, serde_json::Value)> {
+            vec![$((<$call as Call>::PATH, serde_json::to_value(<$call>::default()).unwrap_or_default()),)*]
+        }
+
         /// The routes of a service, one for each method; for other users than the daemon's own a
         /// request that they may not make is answered with its refusal.
         pub(crate) fn routes<S: Service>(service: &std::sync::Arc<S>, door: Door) -> axum::Router {
-            use crate::server::{Caller, refuse};
+            use crate::server::refuse;
             use crate::source::read_from;
             use crate::transfer;
             use axum::body::Bytes;
@@ -152,7 +168,7 @@ macro_rules! service {
                 .route(<$call as Call>::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
-                        match admitted::<_, $call>(&*service, door, caller.peer, &body).await {
+                        match admitted::<_, $call>(&*service, door, &caller, &body).await {
                             Ok((call, deed)) => answered(&*service, deed, service.$method(call).await),
                             Err(refusal) => *refusal,
                         }
@@ -162,7 +178,7 @@ macro_rules! service {
                 .route(DatasetSend::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
-                        match admitted::<_, DatasetSend>(&*service, door, caller.peer, &body).await {
+                        match admitted::<_, DatasetSend>(&*service, door, &caller, &body).await {
                             Ok((call, _)) => {
                                 transfer::answer(|sink| async move { service.dataset_send(call, sink).await })
                             }
@@ -173,7 +189,7 @@ macro_rules! service {
                 .route(DatasetDiff::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
-                        match admitted::<_, DatasetDiff>(&*service, door, caller.peer, &body).await {
+                        match admitted::<_, DatasetDiff>(&*service, door, &caller, &body).await {
                             Ok((call, _)) => {
                                 transfer::answer(|sink| async move { service.dataset_diff(call, sink).await })
                             }
@@ -184,10 +200,11 @@ macro_rules! service {
                 .route(DatasetReceive::PATH, axum::routing::post({
                     let service = std::sync::Arc::clone(service);
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
-                        let call = admitted::<_, DatasetReceive>(&*service, door, caller.peer, &body).await;
+                        let call = admitted::<_, DatasetReceive>(&*service, door, &caller, &body).await;
                         match (call, caller.handed.take()) {
                             (Ok((call, deed)), Some(given)) => {
                                 let received = service.dataset_receive(call, read_from(given)).await;
+                                let deed = deed.filter(|_| has_new(&received));
                                 answered(&*service, deed, received)
                             }
                             (Ok(_), None) => {

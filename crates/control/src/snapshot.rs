@@ -18,7 +18,7 @@ calls! {
     }
 
     /// Destroys snapshots of a dataset, all of them or none; with clones, as many as can be.
-    change SnapshotDestroy at "/v1/snapshot/destroy" of dataset to "destroy snapshots of" dataset may DestroySnapshots
+    change SnapshotDestroy at "/v1/snapshot/destroy" of dataset unless dry_run to "destroy snapshots of" dataset may DestroySnapshots
        gives SnapshotsGoing {
         /// A file system or volume.
         dataset: String,

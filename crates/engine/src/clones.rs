@@ -4,7 +4,7 @@ use crate::create::dataset_props;
 use crate::lineage::Lineage;
 use crate::props::Occasion;
 use crate::{Holder, names, refusal, volumes};
-use control::{DatasetClone, DatasetPromote, Failure, FailureKind};
+use control::{DatasetClone, DatasetKind, DatasetPromote, Failure, FailureKind};
 
 impl Holder {
     pub(super) async fn clone_dataset(&self, call: DatasetClone) -> Result<(), Failure> {
@@ -20,6 +20,9 @@ impl Holder {
         let mut props = dataset_props(&call.props, kind, Occasion::Later, &cannot)?;
         self.settle_auto(&held, &call.snapshot, &mut props).await?;
         volumes::check_copied(&props).map_err(|reason| cannot(&reason))?;
+        if call.maker.is_some() && kind == DatasetKind::Filesystem {
+            self.distrust_files(&held, name, &mut props).await?;
+        }
         if !self.make_way(&held, name, call.parents, call.maker).await? {
             return Ok(());
         }

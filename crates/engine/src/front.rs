@@ -230,6 +230,9 @@ pub struct MountOptions {
     pub writeback: bool,
     /// How the control directory is shown.
     pub snapdir: Snapdir,
+    /// The directory that no symbolic link on the way to the mount point leads out of. The path of the
+    /// mount point begins with this directory.
+    pub altroot: Option<PathBuf>,
 }
 
 /// How the control directory `.zfs` is shown in the root of a file system.

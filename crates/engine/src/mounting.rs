@@ -9,7 +9,7 @@ use crate::props::Value;
 use crate::taken::{self, TakenMount};
 use crate::{Held, Holder, names, refusal};
 use control::{DatasetInfo, DatasetKind, Failure, FailureKind, Mount};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How mounting was asked for.
@@ -239,12 +239,16 @@ impl Holder {
         let dataset = info.name.as_str();
         let fs = held.pool.filesystem(dataset).await.map_err(|e| refusal::pool("mount", dataset, &e))?;
         let Asked { given, overlay, .. } = asked;
+        // A caller may ask for a place elsewhere (`mount -t zfs`).
+        let altroot =
+            held.altroot.as_deref().map(Path::new).filter(|root| Path::new(mountpoint).starts_with(root));
         let options = MountOptions {
             source: dataset.to_owned(),
             flags: given.flags(&info.props, held.pool.is_read_only()),
             writeback: given.writeback(&info.props),
             snapdir: snapdir(&info.props),
             overlay: overlay || is_on(&info.props, "overlay"),
+            altroot: altroot.map(Path::to_owned),
         };
         let snapshots = Arc::new(ShownSnapshots::of(self, held, &fs));
         let shown = Shown { zfs: Arc::clone(&fs.zfs), snapshots };

@@ -293,9 +293,12 @@ impl Holder {
         let cannot = |reason: &str| Failure::new(FailureKind::Invalid, format!("{prefix}: {reason}"));
         let is_volume = begin.objset_type.get() == ObjsetType::Zvol.raw() as u32;
         let kind = if is_volume { DatasetKind::Volume } else { DatasetKind::Filesystem };
-        let props = self.props_for(call, kind, is_top, &cannot)?;
+        let mut props = self.props_for(call, kind, is_top, &cannot)?;
         volumes::check_copied(&props).map_err(|reason| cannot(&reason))?;
         let head = names::head_of(snapshot);
+        if call.maker.is_some() && kind == DatasetKind::Filesystem {
+            self.distrust_files(held, head, &mut props).await?;
+        }
         let is_there = held.pool.dsl().resolve(head).await.is_ok();
         let is_clone = begin.flags.get() & begin_flags::CLONE != 0;
         let asked = call.props.iter().find(|(name, _)| name == ORIGIN).map(|(_, origin)| origin.clone());
@@ -314,6 +317,9 @@ impl Holder {
             ),
             _ => None,
         };
+        if let Some(origin) = &origin {
+            self.check_origin(call, &begin, origin).await?;
+        }
         if !is_there && !is_resumed(&begin) {
             self.see_to_parent(held, call, head, &cannot).await?;
         }

@@ -25,6 +25,7 @@ mod guard;
 mod history;
 mod metrics_page;
 mod page;
+mod port;
 mod source;
 mod tick;
 mod token;

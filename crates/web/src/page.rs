@@ -1,6 +1,7 @@
 //! The port: bound, told of in files, served.
 
 use crate::guard::{Guard, guard};
+use crate::port::Port;
 use crate::source::{Beside, Source, looked};
 use crate::token::{Token, TokenError};
 use crate::watched::Watched;
@@ -98,7 +99,7 @@ impl Page {
         let app = app.fallback(async || (StatusCode::NOT_FOUND, "There is no such page.\n"));
         let guarded =
             axum::middleware::from_fn_with_state(Guard::new(self.token, self.address.port()), guard);
-        axum::serve(self.listener, app.layer(guarded)).await
+        axum::serve(Port::new(self.listener), app.layer(guarded)).await
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  snapshot of a stream ─► receive (without -F, receive:append will do), mount and create on its dataset,
-//!                          or on the one that a new one will be in
+//!                          or on the one that a new one will be in; on its origin, clone, send or receive
 //!  property, hold       ─► the permission of that, else it is left out, which is told
 //!  package              ─► what renames, promotes and destroys takes, else it is put off
 //! ```
@@ -56,6 +56,24 @@ impl Holder {
             })?;
         }
         Ok(())
+    }
+
+    /// Refuses an origin that the user may neither clone nor send, and into whose dataset the user may not
+    /// receive. What is received on top of an origin shows all of the origin.
+    pub(super) async fn check_origin(
+        &self,
+        call: &DatasetReceive,
+        begin: &DrrBegin,
+        origin: &str,
+    ) -> Result<(), Failure> {
+        let Some(maker) = call.maker.as_ref().map(asker) else { return Ok(()) };
+        for permission in ["clone", "send", "receive"] {
+            if self.has(&maker, names::head_of(origin), permission, false).await? {
+                return Ok(());
+            }
+        }
+        let line = format!("{}: permission denied for origin {origin}", prefix(begin));
+        Err(Failure::new(FailureKind::Denied, line))
     }
 
     /// The dataset whose permissions let somebody receive into a head: itself, or what it will be in. None: he may not.
