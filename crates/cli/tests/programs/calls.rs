@@ -199,3 +199,18 @@ fn a_removed_file_lives_as_long_as_it_is_open_and_not_longer() {
     assert!((free.f_blocks - free.f_bavail) * free.f_frsize < 2 * MIB, "its space came back");
     world.finish();
 }
+
+#[test]
+fn names_of_trusted_attributes_are_shown_to_root_only() {
+    let Some(world) = crate::world(&["python3", "setpriv"]) else { return };
+    let root = world.root();
+    sh(
+        "python3 -c \"import os; open('f', 'w'); [os.setxattr('f', name, b'x') for name in ('trusted.t', 'user.u')]\"",
+        &root,
+    );
+    let list = "python3 -c \"import os; print(sorted(os.listxattr('f')))\"";
+    assert_eq!(sh(list, &root), "['trusted.t', 'user.u']\n");
+    let user = "setpriv --reuid=12002 --regid=12002 --clear-groups --inh-caps=-all";
+    assert_eq!(sh(&format!("{user} {list}"), &root), "['user.u']\n");
+    world.finish();
+}

@@ -20,6 +20,7 @@ mod full_host;
 mod git;
 mod idmapped;
 mod in_place;
+mod mount_points;
 #[path = "../mounted/mod.rs"]
 mod mounted;
 mod mounts;

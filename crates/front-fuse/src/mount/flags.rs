@@ -2,7 +2,7 @@
 
 use engine::{AccessTimes, MountFlags};
 use rustix::fs::StatVfsMountFlags;
-use rustix::mount::MountFlags as KernelFlags;
+use rustix::mount::{MountAttrFlags, MountFlags as KernelFlags};
 
 /// For mount(2).
 pub(super) fn kernel(flags: MountFlags) -> KernelFlags {
@@ -15,6 +15,20 @@ pub(super) fn kernel(flags: MountFlags) -> KernelFlags {
             AccessTimes::Never => KernelFlags::NOATIME,
             AccessTimes::Relative => KernelFlags::RELATIME,
             AccessTimes::Always => KernelFlags::STRICTATIME,
+        }
+}
+
+/// The same for fsmount(2). The file system itself is told that it is read only.
+pub(super) fn attributes(flags: MountFlags) -> MountAttrFlags {
+    let pick = |is_set: bool, flag: MountAttrFlags| if is_set { flag } else { MountAttrFlags::empty() };
+    pick(flags.read_only, MountAttrFlags::MOUNT_ATTR_RDONLY)
+        | pick(!flags.exec, MountAttrFlags::MOUNT_ATTR_NOEXEC)
+        | pick(!flags.setuid, MountAttrFlags::MOUNT_ATTR_NOSUID)
+        | pick(!flags.devices, MountAttrFlags::MOUNT_ATTR_NODEV)
+        | match flags.access {
+            AccessTimes::Never => MountAttrFlags::MOUNT_ATTR_NOATIME,
+            AccessTimes::Relative => MountAttrFlags::MOUNT_ATTR_RELATIME,
+            AccessTimes::Always => MountAttrFlags::MOUNT_ATTR_STRICTATIME,
         }
 }
 
@@ -64,6 +78,13 @@ mod tests {
             | KernelFlags::NODEV
             | KernelFlags::NOATIME;
         assert_eq!(kernel(none), all);
+        let all = MountAttrFlags::MOUNT_ATTR_RDONLY
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOATIME;
+        assert_eq!(attributes(none), all);
+        assert_eq!(attributes(MountFlags::default()), MountAttrFlags::MOUNT_ATTR_RELATIME);
         assert_eq!(words(none), "ro,nosuid,nodev,noexec,noatime");
         assert_eq!(kernel(MountFlags::default()), KernelFlags::RELATIME);
         assert_eq!(as_now(StatVfsMountFlags::empty()), KernelFlags::STRICTATIME);

@@ -3,8 +3,7 @@
 
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
 
 use rustix::net::{
@@ -15,16 +14,18 @@ use rustix::net::{
 use engine::MountOptions;
 
 use super::flags;
+use super::identity::MountIdentity;
+use super::point::{MountPoint, PointEntry, path_of};
 
 const PROGRAM: &str = "fusermount3";
 /// Names the descriptor on which the helper answers.
 const SOCKET: &str = "_FUSE_COMMFD";
 
-/// Mounts at `path`; gives the device through which requests come.
+/// Mounts a file system. Returns the device through which requests come.
 ///
 /// # Errors
 /// What the helper says.
-pub(super) fn mount(path: &Path, options: &MountOptions) -> io::Result<OwnedFd> {
+pub(super) fn mount(point: &MountPoint, options: &MountOptions) -> io::Result<(OwnedFd, MountIdentity)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let words = format!(
         "{},fsname={},subtype=sawmill,default_permissions",
@@ -32,20 +33,22 @@ pub(super) fn mount(path: &Path, options: &MountOptions) -> io::Result<OwnedFd> 
         options.source
     );
     let mut command = Command::new(PROGRAM);
-    command.args(["-o", &words, "--"]).arg(path);
+    command.args(["-o", &words, "--", "."]).current_dir(path_of(point.directory.as_fd()));
     // The only descriptor that a child certainly inherits.
     command.env(SOCKET, "0").stdin(Stdio::from(theirs));
     run(command)?;
-    receive_device(&ours)
+    let device = receive_device(&ours)?;
+    Ok((device, MountIdentity::of(point.entry.open()?)?))
 }
 
 /// Unmounts; `lazily` also what is in use.
 ///
 /// # Errors
 /// What the helper says.
-pub(super) fn unmount(path: &Path, lazily: bool) -> io::Result<()> {
+pub(super) fn unmount(entry: &PointEntry, lazily: bool) -> io::Result<()> {
     let mut command = Command::new(PROGRAM);
-    command.arg(if lazily { "-uz" } else { "-u" }).arg("--").arg(path).stdin(Stdio::null());
+    command.arg(if lazily { "-uz" } else { "-u" }).arg("--").arg(&entry.name);
+    command.current_dir(path_of(entry.parent.as_fd())).stdin(Stdio::null());
     run(command)
 }
 

@@ -1,0 +1,169 @@
+//! The front that mounts file systems by the FUSE protocol.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use device::RealEnv;
+use engine::{Front, MountError, MountFlags, MountOptions, Mounted, Shown};
+use rustix::fs::{AtFlags, fstatvfs, unlinkat};
+use rustix::io::Errno;
+use zpl::Asker;
+
+use super::FuseMount;
+use super::attached::AttachedMount;
+use super::point::MountPoint;
+use super::{helper, kernel};
+use crate::floor::Floor;
+use crate::handshake::{Agreed, Wishes, shake_hands};
+use crate::headroom;
+use crate::notifier::Notifier;
+use crate::server::Server;
+use crate::session::Session;
+use crate::syncs::Syncs;
+use crate::tree::{Tree, TreeParts};
+use crate::views::Common;
+
+/// Mounts by the FUSE protocol: each request is a task of the loop that took it from the kernel.
+pub struct Fuse {
+    env: Arc<RealEnv>,
+    rings: bool,
+}
+
+impl Fuse {
+    /// On this environment.
+    #[must_use]
+    pub fn new(env: Arc<RealEnv>) -> Self {
+        Self { env, rings: false }
+    }
+
+    /// Whether requests are to come over io_uring, where the kernel has it.
+    #[must_use]
+    pub fn over_rings(self, rings: bool) -> Self {
+        Self { rings, ..self }
+    }
+
+    /// Mounts what only costs what every mount costs: a server that does nothing.
+    ///
+    /// # Errors
+    /// As [`Front::mount`]; also if requests are to come over io_uring and cannot, because the measurement
+    /// would be of something else.
+    pub fn mount_floor(&self, path: &Path) -> Result<Box<dyn Mounted>, MountError> {
+        let options = MountOptions {
+            source: "floor".to_owned(),
+            flags: MountFlags::default(),
+            ..MountOptions::default()
+        };
+        let (mounted, agreed) =
+            self.begin(path, &options, false, |_| (Floor::new(), TreeParts::default()))?;
+        if self.rings && !agreed.rings {
+            let source = io::Error::new(io::ErrorKind::Unsupported, "the kernel has no FUSE over io_uring");
+            return Err(MountError::Refused { path: path.to_owned(), source });
+        }
+        Ok(mounted)
+    }
+
+    /// Mounts at `path` what `make` makes, with its control directory, if it has one.
+    fn begin<S: Server>(
+        &self,
+        path: &Path,
+        options: &MountOptions,
+        posix_acls: bool,
+        make: impl FnOnce(Common) -> (S, TreeParts),
+    ) -> Result<(Box<dyn Mounted>, Agreed), MountError> {
+        headroom::check()?;
+        let point = make_point(path, options.altroot.as_deref(), options.overlay)?;
+        let refused = |source| MountError::Refused { path: path.to_owned(), source };
+        let (device, attached) = AttachedMount::attach(&point, options).map_err(refused)?;
+        let wishes = Wishes { posix_acls, rings: self.rings, writeback: options.writeback };
+        let served = shake_hands(&device, wishes).and_then(|agreed| {
+            let notifier = Notifier::new(&device);
+            let syncs = Arc::new(Syncs::new(Arc::clone(&self.env)));
+            let common = Common { notifier, agreed, syncs, writers: Arc::default() };
+            let (server, parts) = make(common.clone());
+            let ended = Session::start(Arc::clone(&self.env), Arc::clone(&device), server, agreed.rings)?;
+            Ok(FuseMount { path: path.to_owned(), attached: attached.clone(), ended, common, parts })
+        });
+        match served {
+            Ok(mount) => {
+                let agreed = mount.common.agreed;
+                Ok((Box::new(mount), agreed))
+            }
+            Err(error) => {
+                // The device is open still, so that the mount can be told from others.
+                attached.hang_up();
+                drop(device);
+                Err(refused(error))
+            }
+        }
+    }
+}
+
+impl Front for Fuse {
+    /// Refuses also where the process is near a limit of its descriptors, threads or memory mappings.
+    fn mount(
+        &self,
+        shown: Shown,
+        path: &Path,
+        options: &MountOptions,
+    ) -> Result<Box<dyn Mounted>, MountError> {
+        let Shown { zfs, snapshots } = shown;
+        let posix_acls = zfs.options().posix_acls;
+        let begun = self.begin(path, options, posix_acls, |common| {
+            // Mounted with `default_permissions`, whichever way.
+            let asker = if common.agreed.writeback {
+                tracing::info!(place = %path.display(), "the kernel keeps what programs write");
+                Asker::Cache
+            } else {
+                Asker::Kernel
+            };
+            let zfs = Arc::new(zfs.asked_by(asker));
+            Tree::new(Arc::clone(&self.env), zfs, snapshots, common, options.snapdir)
+        });
+        begun.map(|(mounted, _agreed)| mounted)
+    }
+
+    /// Also true where a mount will be refused.
+    fn is_free(&self, path: &Path) -> bool {
+        MountPoint::find(path).and_then(|point| point.is_empty()).unwrap_or(true)
+    }
+
+    fn forget(&self, path: &Path) {
+        if let Err(error) = remove(path) {
+            tracing::debug!(place = %path.display(), %error, "mount point left");
+        }
+    }
+}
+
+/// Opens the mount point, and takes away a mount there whose server was killed.
+pub(super) fn make_point(
+    path: &Path,
+    altroot: Option<&Path>,
+    overlay: bool,
+) -> Result<MountPoint, MountError> {
+    let failed = |source| MountError::MountPoint { path: path.to_owned(), source };
+    let make = || MountPoint::make(&std::path::absolute(path)?, altroot);
+    let mut point = make().map_err(failed)?;
+    if detach_stale(&point) {
+        point = make().map_err(failed)?;
+    }
+    if !overlay && !point.is_empty().map_err(failed)? {
+        return Err(MountError::NotEmpty { path: path.to_owned() });
+    }
+    Ok(point)
+}
+
+/// Returns true if a mount was taken away. Of such a mount, what asks the server fails with `ENOTCONN`, the
+/// first time with `ECONNABORTED`. What the kernel remembers, names and attributes, can still be read.
+fn detach_stale(point: &MountPoint) -> bool {
+    let asked = fstatvfs(&point.directory);
+    let is_dead = matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED));
+    is_dead && (kernel::detach(&point.entry).is_ok() || helper::unmount(&point.entry, true).is_ok())
+}
+
+/// Removes an empty directory.
+fn remove(path: &Path) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
+    let parent = MountPoint::find(parent)?.directory;
+    Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?)
+}
