@@ -182,8 +182,11 @@ impl Soak {
             replication.step(&round, &progress);
         });
         let world = &database.server.world;
+        let round = Round { world, killed: AtomicBool::new(false), counts: &counts };
+        // The last fault may have been injected into the daemon that came after the last kill.
+        round.may("zinject", "-c all");
         // No scrub begins while a device is brought up to date.
-        drill::wait_until_whole(&Round { world, killed: AtomicBool::new(false), counts: &counts });
+        drill::wait_until_whole(&round);
         world.zpool(&format!("scrub -w {POOL}"));
         let status = world.zpool(&format!("status {POOL}"));
         assert!(status.contains(" with 0 errors"), "{status}");
