@@ -7,7 +7,7 @@
 //!  crashes [IMAGES [RUNS]]     the crash tests of pools with IMAGES (100) states of each recorded run,
 //!                              and RUNS (20) runs of each shape
 //!  kills                       the golden pools' logs: replay killed after every record
-//!  hostile [SECONDS]           blocks changed and sealed again, each pool for so long (600)
+//!  hostile [SECONDS]           blocks and streams changed and sealed again, each lane for so long (600)
 //!  lives [SEEDS [FIRST]]       so many (2,000) pools to whose devices everything is done, while they fail
 //!  mutants [WORD]              planted mistakes (those with WORD in their names): a test must catch each
 //!  damage                      every block of a small pool lost in its turn, and read by all code
@@ -133,7 +133,7 @@ fn kills() -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Hostile images of each pool, for so long.
+/// Hostile images of each pool, and hostile streams of each kind, for so long.
 fn hostile(seconds: u32) -> ExitCode {
     let passed = lane("sawmill-pool", "hostile", "sealed_again", |cargo| {
         cargo.env("SAWMILL_HOSTILE_SECONDS", seconds.to_string());

@@ -63,10 +63,13 @@ impl Victim {
 }
 
 /// Ends the program when an image takes too long: a loop that never waits ends no other way.
-struct Watch(Arc<AtomicU64>);
+pub struct Watch {
+    lane: &'static str,
+    beats: Arc<AtomicU64>,
+}
 
 impl Watch {
-    fn new(lane: &'static str) -> Self {
+    pub fn new(lane: &'static str) -> Self {
         let beats = Arc::new(AtomicU64::new(0));
         let seen = Arc::clone(&beats);
         std::thread::spawn(move || {
@@ -83,13 +86,20 @@ impl Watch {
                 }
             }
         });
-        Self(beats)
+        Self { lane, beats }
+    }
+
+    /// An image is tried now. Its seed is left in the build directory.
+    pub fn see(&self, seed: u64) {
+        self.beats.store(seed, SeqCst);
+        let note = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{}.txt", self.lane));
+        let _ = std::fs::write(note, seed.to_string());
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.0.store(u64::MAX, SeqCst);
+        self.beats.store(u64::MAX, SeqCst);
     }
 }
 
@@ -106,7 +116,7 @@ fn forged(forge: &Forge<'_>, kinds: &Kinds, seed: u64) -> Option<(Kind, Patches)
     Some((kind, forge.seal(block, data)?))
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
@@ -130,9 +140,7 @@ fn check(victim: &Victim) {
     let mut came: BTreeMap<String, usize> = BTreeMap::new();
     let (mut seed, mut panics) = (only.unwrap_or(1), Vec::new());
     while only.is_some() || goes_on(seed) {
-        watch.0.store(seed, SeqCst);
-        let note = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("hostile-{}.txt", victim.lane));
-        let _ = std::fs::write(note, seed.to_string());
+        watch.see(seed);
         if let Some((kind, patches)) = forged(&forge, &kinds, seed) {
             let sim = victim.boot(seed, &patches);
             match catch_unwind(AssertUnwindSafe(|| victim.exercise(&sim))) {

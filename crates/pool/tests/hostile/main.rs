@@ -9,6 +9,8 @@
 //! worked with; never a panic, an allocation of more than the pool's size, or a loop without an end. Each image is
 //! imported for writing, walked, sent, scrubbed, written to and exported, in a simulated world.
 //!
+//! Streams whose records are changed and sealed again are received in the same way: see [`streams`].
+//!
 //! `SAWMILL_HOSTILE_SECONDS` is how long each lane goes on, in place of a number of images; `SAWMILL_HOSTILE_SEED` tries one image again. A lane that
 //! is ended by the allocator or by the watch leaves the seed of its image in the build directory, `hostile-LANE.txt`.
 #![forbid(unsafe_code)]
@@ -19,6 +21,9 @@ mod lane;
 mod mutate;
 mod ours;
 mod own;
+#[path = "../streams/mod.rs"]
+mod sends;
+mod streams;
 mod work;
 
 use std::alloc::System;

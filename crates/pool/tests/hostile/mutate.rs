@@ -9,7 +9,7 @@ const DNODE_BYTES: usize = 512;
 const DNODE_FIELDS_BYTES: usize = 64 + 128;
 
 /// Numbers at which something overflows, wraps, or is none.
-const ODD: [u64; 14] = [
+pub const ODD: [u64; 14] = [
     0,
     1,
     7,
@@ -51,7 +51,7 @@ fn place(dice: &mut Rng, kind: Kind, data: &[u8]) -> usize {
     dice.usize(..data.len())
 }
 
-fn change(dice: &mut Rng, data: &mut [u8], at: usize) {
+pub fn change(dice: &mut Rng, data: &mut [u8], at: usize) {
     let width = [1, 1, 2, 4, 8, 8][dice.usize(..6)];
     let at = at / width * width;
     let Some(field) = data.get(at..at + width) else { return };

@@ -13,12 +13,13 @@ use crate::lane::Victim;
 use crate::work::tuning;
 
 const DISK_BYTES: u64 = 64 << 20;
-const POOL: &str = "whirl";
+pub const POOL: &str = "whirl";
 const DATASETS: [&str; 3] = [POOL, "whirl/twice", "whirl/last"];
 /// Longer blocks of a pool become gangs.
 const GANG_BYTES: u64 = 8192;
 
-async fn fill(zfs: &Zfs) {
+/// Makes files, directories, attributes and a link.
+pub async fn fill(zfs: &Zfs) {
     let root = zfs.root();
     let many =
         zfs.create(root, b"many", NewNode::Directory, 0o755, Cred::default()).await.expect("mkdir").object;
@@ -40,8 +41,8 @@ async fn fill(zfs: &Zfs) {
 
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 
-/// Made on these disks, with freed space, deduplicated blocks and several datasets.
-async fn make(sim: &Sim, paths: &[&str], longest_run: u64) -> Arc<Pool> {
+/// Made on these disks, with nothing in it.
+pub async fn create(sim: &Sim, paths: &[&str]) -> Arc<Pool> {
     let vdev = |path: &&str| NewVdev {
         paths: vec![path.into()],
         ashift: None,
@@ -57,7 +58,12 @@ async fn make(sim: &Sim, paths: &[&str], longest_run: u64) -> Arc<Pool> {
         comment: None,
         force: false,
     };
-    let pool = Pool::create(sim.env(), spec, tuning()).await.expect("created");
+    Pool::create(sim.env(), spec, tuning()).await.expect("created")
+}
+
+/// With freed space, deduplicated blocks and several datasets.
+async fn make(sim: &Sim, paths: &[&str], longest_run: u64) -> Arc<Pool> {
+    let pool = create(sim, paths).await;
     pool.zio().set_longest_run(longest_run);
     let props = vec![("dedup".to_owned(), PropValue::Number(2))];
     pool.create_filesystem("whirl/twice", props).await.expect("created");
@@ -71,7 +77,7 @@ async fn make(sim: &Sim, paths: &[&str], longest_run: u64) -> Arc<Pool> {
     pool
 }
 
-fn world(paths: &[&str]) -> Sim {
+pub fn world(paths: &[&str]) -> Sim {
     let sim = Sim::seed(1);
     sim.stop_recording();
     for &path in paths {

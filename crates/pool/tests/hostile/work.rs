@@ -77,9 +77,9 @@ async fn use_pool(sim: &Sim, pool: &Arc<Pool>) {
             if let Ok(fs) = pool.snapshot_filesystem(&snapshot.name).await {
                 walk(&fs.zfs).await;
             }
-            send(pool, &snapshot.name).await;
+            send(pool, &snapshot.name, None).await;
         }
-        send(pool, &dataset.name).await;
+        send(pool, &dataset.name, None).await;
         if let Ok(fs) = pool.filesystem(&dataset.name).await {
             walk(&fs.zfs).await;
             write(&fs.zfs).await;
@@ -99,8 +99,9 @@ async fn use_pool(sim: &Sim, pool: &Arc<Pool>) {
     }
 }
 
-/// Sends all that is in a dataset, up to some bytes, in both forms: what is read, and what is stored.
-async fn send(pool: &Arc<Pool>, name: &str) {
+/// Sends all that is in a dataset, or what follows a place in it, up to some bytes, in both forms: what is read, and
+/// what is stored.
+pub async fn send(pool: &Arc<Pool>, name: &str, resume: Option<stream::Resume>) {
     let Ok(Some(objset)) = pool.frozen_objset(name).await else { return };
     let (guid, creation_time, features) =
         (7, 0, stream::Features { large_blocks: true, ..Default::default() });
@@ -111,7 +112,7 @@ async fn send(pool: &Arc<Pool>, name: &str) {
             target: target.clone(),
             origin: None,
             form,
-            resume: None,
+            resume,
             redaction: Default::default(),
             cut_after: None,
         };
@@ -120,7 +121,7 @@ async fn send(pool: &Arc<Pool>, name: &str) {
     }
 }
 
-async fn walk(zfs: &Zfs) {
+pub async fn walk(zfs: &Zfs) {
     let mut todo = vec![zfs.root()];
     let mut seen = 0;
     while let Some(dir) = todo.pop() {
@@ -155,7 +156,7 @@ async fn look(zfs: &Zfs, object: ObjectId) -> Option<FileKind> {
 }
 
 /// Makes, changes and removes files, those that are there among them.
-async fn write(zfs: &Zfs) {
+pub async fn write(zfs: &Zfs) {
     let root = zfs.root();
     if let Ok(made) = zfs.create(root, b"made", NewNode::File, 0o644, Cred::default()).await {
         let _ =

@@ -13,6 +13,8 @@ use super::{At, ReceiveError, Receiver};
 
 /// The number that OpenZFS gives to a spill block among the blocks of its object.
 const SPILL_BLOCK: u64 = u64::MAX - 1;
+/// The end of the longest object: offsets are signed to users, and a dnode that says more is damaged.
+const OBJECT_BYTES_MAX: u64 = 1 << 63;
 
 impl Receiver {
     pub(super) async fn write(
@@ -50,7 +52,7 @@ impl Receiver {
     async fn put(&mut self, at: At, offset: u64, contents: IoBuf) -> Result<(), ReceiveError> {
         let dnode = self.held(at).await?;
         let len = contents.len() as u64;
-        if len == 0 || offset.checked_add(len).is_none() {
+        if len == 0 || offset.checked_add(len).is_none_or(|end| end > OBJECT_BYTES_MAX) {
             return Err(at.bad("a block that ends nowhere"));
         }
         let plan = self.plan(at, Estimate { write_bytes: len, ..Estimate::default() }).await?;
