@@ -72,7 +72,7 @@ calls! {
     }
 
     /// Splits a pool: a device of each mirror leaves for a pool of its own, which is exported.
-    change PoolSplit at "/v1/pool/split" of pool to "split" pool gives SplitOff {
+    change PoolSplit at "/v1/pool/split" of pool unless dry_run to "split" pool gives SplitOff {
         /// Pool.
         pool: String,
         /// What the new one is called.

@@ -9,7 +9,8 @@
 //!   (tests: `by_the_public_socket_everybody_may_look_and_nobody_may_change`,
 //!   `what_was_delegated_is_done_for_a_user_and_nothing_else`)
 //! - What users ask for keeps root's requests waiting for no longer than a moment, and takes memory that is
-//!   bounded: `visitors` and `patience`. (tests: `users_who_flood_the_public_socket_do_not_delay_root`)
+//!   bounded: `visitors` and `patience`. (tests: `users_who_flood_the_public_socket_do_not_delay_root`,
+//!   `users_who_hang_up_at_once_do_not_delay_root`)
 
 use crate::handover::{Connection, Handed};
 use crate::patience::{Pace, Patient};
@@ -141,7 +142,7 @@ fn public_routes<S: Service>(service: &Arc<S>, shown: axum::Router) -> axum::Rou
 
 async fn in_turn(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next: Next) -> Response {
     match caller.begin(Work::Answer).await {
-        Ok(()) => next.run(request).await,
+        Ok(()) => caller.to_its_end(next.run(request)).await,
         Err(refusal) => answer::<()>(Err(refusal)),
     }
 }
@@ -274,6 +275,25 @@ impl Caller {
         match &self.visit {
             Some(visit) => visit.begin(work).await,
             None => Ok(()),
+        }
+    }
+
+    /// Works on a request. The engine does not stop when a user hangs up, so the request of a user is
+    /// counted until the engine has done the work.
+    pub async fn to_its_end(&self, work: impl Future<Output = Response> + Send + 'static) -> Response {
+        if self.visit.is_none() {
+            return work.await;
+        }
+        let done = tokio::spawn(self.counting(work)).await;
+        done.unwrap_or_else(|error| refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()))
+    }
+
+    /// Returns the same work, during which the request is counted.
+    pub fn counting<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        let visit = self.visit.clone();
+        async move {
+            let _counted = visit;
+            work.await
         }
     }
 }

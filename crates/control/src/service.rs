@@ -169,7 +169,10 @@ macro_rules! service {
                     let service = std::sync::Arc::clone(service);
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
                         match admitted::<_, $call>(&*service, door, &caller, &body).await {
-                            Ok((call, deed)) => answered(&*service, deed, service.$method(call).await),
+                            Ok((call, deed)) => {
+                                let work = async move { answered(&*service, deed, service.$method(call).await) };
+                                caller.to_its_end(work).await
+                            }
                             Err(refusal) => *refusal,
                         }
                     }
@@ -180,7 +183,9 @@ macro_rules! service {
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
                         match admitted::<_, DatasetSend>(&*service, door, &caller, &body).await {
                             Ok((call, _)) => {
-                                transfer::answer(|sink| async move { service.dataset_send(call, sink).await })
+                                transfer::answer(|sink| {
+                                    caller.counting(async move { service.dataset_send(call, sink).await })
+                                })
                             }
                             Err(refusal) => *refusal,
                         }
@@ -191,7 +196,9 @@ macro_rules! service {
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
                         match admitted::<_, DatasetDiff>(&*service, door, &caller, &body).await {
                             Ok((call, _)) => {
-                                transfer::answer(|sink| async move { service.dataset_diff(call, sink).await })
+                                transfer::answer(|sink| {
+                                    caller.counting(async move { service.dataset_diff(call, sink).await })
+                                })
                             }
                             Err(refusal) => *refusal,
                         }
@@ -203,9 +210,12 @@ macro_rules! service {
                         let call = admitted::<_, DatasetReceive>(&*service, door, &caller, &body).await;
                         match (call, caller.handed.take()) {
                             (Ok((call, deed)), Some(given)) => {
-                                let received = service.dataset_receive(call, read_from(given)).await;
-                                let deed = deed.filter(|_| has_new(&received));
-                                answered(&*service, deed, received)
+                                let work = async move {
+                                    let received = service.dataset_receive(call, read_from(given)).await;
+                                    let deed = deed.filter(|_| has_new(&received));
+                                    answered(&*service, deed, received)
+                                };
+                                caller.to_its_end(work).await
                             }
                             (Ok(_), None) => {
                                 refuse(StatusCode::BAD_REQUEST, "nothing came to be read from")

@@ -11,8 +11,9 @@
 //! Invariants
 //! - No user takes more than a share of what all users have, and all users together leave most of the
 //!   threads that answer requests to root. (test: `what_one_user_asks_for_keeps_nobody_else_waiting`)
-//! - What a request takes is given back when its connection ends, not when its answer is made, because an
-//!   answer that nobody reads takes memory. (test: `a_turn_lasts_as_long_as_its_connection`)
+//! - What a request takes is given back when its connection has ended and the engine has done the work. An
+//!   answer that nobody reads takes memory, and the work goes on when a user hangs up.
+//!   (tests: `a_turn_lasts_as_long_as_its_connection`, `users_who_hang_up_at_once_do_not_delay_root`)
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -181,10 +182,10 @@ impl Visit {
     }
 }
 
-const TOO_MANY_REQUESTS: &str = "permission denied: too many requests of this kind are under way";
+const TOO_MANY_REQUESTS: &str = "too many requests of this kind are under way";
 
-/// What a user is answered who has too many connections.
-pub(crate) const TOO_MANY_CONNECTIONS: &str = "permission denied: too many requests are under way";
+/// The answer to a user with too many connections.
+pub(crate) const TOO_MANY_CONNECTIONS: &str = "too many requests are under way";
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@
 use control::Failure;
 use dsl::PropValue;
 
-use crate::{Held, Holder, datasets, names};
+use crate::{Held, Holder, datasets};
 
 const OFF: PropValue = PropValue::Number(0);
 const ON: PropValue = PropValue::Number(1);
@@ -23,15 +23,13 @@ impl Holder {
         props: &mut Vec<(String, PropValue)>,
     ) -> Result<(), Failure> {
         let dsl = held.pool.dsl();
-        let mut there = dataset;
-        let found = loop {
-            match (dsl.resolve(there).await, names::parent_of(there)) {
-                (Ok(found), _) => break found,
-                (Err(_), Some(parent)) => there = parent,
-                (Err(error), None) => return Err(datasets::cannot_open(there, error)),
-            }
+        let there = match dsl.resolve(dataset).await {
+            Ok(_) => Some(dataset.to_owned()),
+            Err(_) => self.parent_of_new(dataset, true).await?,
         };
-        let set = dsl.props(&found).await.map_err(|error| datasets::cannot_open(there, error))?;
+        let there = there.ok_or_else(|| Failure::no_such_dataset(dataset))?;
+        let cannot = |error| datasets::cannot_open(&there, error);
+        let set = dsl.props(&dsl.resolve(&there).await.map_err(cannot)?).await.map_err(cannot)?;
         for name in ["setuid", "devices"] {
             let known = set.iter().find(|prop| prop.name == name && !prop.received);
             let is_settled = known.is_some_and(|prop| prop.value == ON || prop.set_on == dataset);

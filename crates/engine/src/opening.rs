@@ -4,7 +4,7 @@
 //!  start ─► noted in the list of pools: being opened ─► opened and mounted, or refused ─► the note goes
 //!                        │ the process ends
 //!                        ▼
-//!              next start: by a panic, or for the second time since the host was booted?
+//!              next start: by a panic, or for the fourth time since the host was booted?
 //!                        │ yes                                   │ no (a kill, a power cut)
 //!                        ▼                                       ▼
 //!           left out until somebody imports the pool         opened again
@@ -20,8 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::CachedPool;
 
-/// Attempts of one boot that may end with the process and without a panic, by a kill for example.
-const ATTEMPTS_MAX: u32 = 2;
+/// After so many attempts of one boot that ended with the process and without a panic, the pool is left
+/// out. Most of these ends are kills, which say nothing about the pool. systemd gives up after five starts.
+const ATTEMPTS_MAX: u32 = 4;
 
 /// An attempt to open a pool that was begun by a daemon at its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,14 +103,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_is_left_out_after_a_panic_or_two_deaths_in_one_boot() {
+    fn a_pool_is_left_out_after_a_panic_or_four_deaths_in_one_boot() {
         let is_left_out = |deaths: &[(&str, Option<&str>)]| after(deaths).why_left_out().is_some();
         assert!(!is_left_out(&[]));
         assert!(!is_left_out(&[("1", None)]));
         assert!(is_left_out(&[("1", Some("panicked"))]));
-        assert!(is_left_out(&[("1", None), ("1", None)]));
-        assert!(!is_left_out(&[("1", None), ("2", None)]), "the power went twice");
-        assert!(!is_left_out(&[("", None), ("", None)]), "each may have been a boot of its own");
+        assert!(!is_left_out(&[("1", None); 3]));
+        assert!(is_left_out(&[("1", None); 4]));
+        assert!(!is_left_out(&["1", "2", "3", "4"].map(|boot| (boot, None))), "the power went four times");
+        assert!(!is_left_out(&[("", None); 4]), "each may have been a boot of its own");
     }
 
     #[test]

@@ -242,7 +242,10 @@ impl Condition {
                 Some("ZFS-8000-MM"),
             ),
             Self::Stopped => words(
-                &["The pool met damage that keeps it from going on.  Nothing more is written to it."],
+                &[
+                    "The pool met damage, or failing devices with failmode=panic, and has stopped.",
+                    "Nothing more is written to it.",
+                ],
                 &["Run 'zpool export -f' and import the pool again."],
                 None,
             ),

@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Uid, getrlimit, setrlimit};
@@ -127,6 +129,46 @@ fn users_who_flood_the_public_socket_do_not_delay_root() {
     }
 }
 
+/// Threads of the daemon: without a limit, each request that goes on takes one.
+const THREADS_MAX: usize = 64;
+
+/// The work on a request goes on when its user has hung up.
+#[test]
+fn users_who_hang_up_at_once_do_not_delay_root() {
+    let Some(place) = open_place() else { return };
+    place.ok("zpool create -m none tank W/d1");
+    for n in 0..DATASETS {
+        place.ok(&format!("zfs create tank/{n:0200}"));
+    }
+    let list = || place.run("zpool list -Ho name");
+    let (quiet, _) = median_of(list);
+    let (socket, is_over, sent) = (place.path("run/look"), AtomicBool::new(false), AtomicUsize::new(0));
+    let request = post("/v1/dataset/list", 2, "{}");
+    let hang_up_again_and_again = || {
+        while !is_over.load(Relaxed) {
+            let sends = UnixStream::connect(&socket).and_then(|mut stream| stream.write_all(&request));
+            sent.fetch_add(usize::from(sends.is_ok()), Relaxed);
+            std::thread::sleep(Duration::from_micros(500));
+        }
+    };
+    let (busy, threads) = std::thread::scope(|scope| {
+        scope.spawn(|| as_thread_of(NOBODY, hang_up_again_and_again));
+        std::thread::sleep(Duration::from_secs(1));
+        let measured = (median_of(list).0, threads_of(&place));
+        is_over.store(true, Relaxed);
+        measured
+    });
+    let sent = sent.into_inner();
+    println!("{sent} requests without a reader: root {quiet:?}, then {busy:?}; {threads} threads");
+    assert!(sent > 500, "hardly a request was sent: {sent}");
+    assert!(busy < quiet * 4 + Duration::from_millis(50), "{quiet:?}, then {busy:?}");
+    assert!(threads < THREADS_MAX, "{threads} threads");
+}
+
+fn threads_of(place: &Place) -> usize {
+    std::fs::read_dir(format!("/proc/{}/task", place.pid().expect("a daemon"))).expect("it lives").count()
+}
+
 #[test]
 fn a_user_with_too_many_requests_is_told_and_slow_ones_end() {
     let Some(place) = open_place() else { return };
@@ -136,7 +178,7 @@ fn a_user_with_too_many_requests_is_told_and_slow_ones_end() {
     let list = || as_user(&place, &run, "W/sawmill zpool list -Ho name");
     let mut flood = as_thread_of(NOBODY, || flood(&place.path("run/look"), b""));
     let refused = list();
-    let words = "permission denied: too many requests are under way\n";
+    let words = "too many requests are under way\n";
     assert_eq!((refused.err.as_str(), refused.code), (words, 1));
     // Nobody has said anything, so all connections end.
     let begun = Instant::now();
