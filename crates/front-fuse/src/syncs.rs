@@ -119,7 +119,8 @@ struct Owner {
 impl Owner {
     /// None when it is gone.
     fn of(thread: u32) -> Option<Self> {
-        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+        let status = std::fs::read(format!("/proc/{thread}/status")).ok()?;
+        let status = String::from_utf8_lossy(&status);
         let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
         let process = group.trim().parse().ok()?;
         let command = std::fs::read(format!("/proc/{process}/comm")).ok()?;

@@ -37,6 +37,12 @@ const LOG_DEADMAN_SECS: &str = "60";
 const KEYWORDS: &[&str] = &["mirror", "log"];
 const LOG_LINES: usize = 40;
 
+/// Reads a table of mounts of the kernel's. Other tests mount at names that are not UTF-8.
+pub fn kernel_mounts(table: impl AsRef<Path>) -> String {
+    let table = fs::read(table).expect("the table of mounts");
+    String::from_utf8_lossy(&table).into_owned()
+}
+
 /// One pool, its devices, its daemon.
 pub struct World {
     dir: TempDir,
@@ -390,7 +396,7 @@ impl World {
 
     fn is_mounted(&self) -> bool {
         let table = self.namespaces().map_or_else(|| "/proc/self/mountinfo".into(), Namespaces::mounts);
-        let table = fs::read_to_string(table).expect("the table of mounts");
+        let table = kernel_mounts(table);
         let root = self.root();
         table.lines().filter_map(|line| line.split(' ').nth(4)).any(|at| Path::new(at) == root)
     }

@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::mounted::World;
+use crate::mounted::{World, kernel_mounts};
 use crate::shell::sh;
 
 /// A Python process that evaluates expressions, in a directory of the mount.
@@ -67,7 +67,7 @@ impl Drop for PythonProgram {
 
 /// Returns the kernel's id of the mount at a path.
 fn mount_number(at: &Path) -> String {
-    let table = fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
+    let table = kernel_mounts("/proc/self/mountinfo");
     let line = table.lines().find(|line| line.split(' ').nth(4).is_some_and(|dir| Path::new(dir) == at));
     line.expect("it is mounted").split(' ').next().expect("a number").to_owned()
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::mount::{UnmountFlags, unmount};
 
-use crate::mounted::World;
+use crate::mounted::{World, kernel_mounts};
 use crate::shell::sh;
 
 const USER: u32 = 12_002;
@@ -22,7 +22,7 @@ fn world_of_a_user() -> Option<(World, PathBuf)> {
 }
 
 fn is_mounted(at: &Path) -> bool {
-    let table = fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
+    let table = kernel_mounts("/proc/self/mountinfo");
     table.lines().filter_map(|line| line.split(' ').nth(4)).any(|place| Path::new(place) == at)
 }
 

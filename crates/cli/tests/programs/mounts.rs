@@ -14,7 +14,7 @@ use oracle::needs::{Need, lack_of_fuse_rings};
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::process::{Signal, kill_process};
 
-use crate::mounted::{POOL, World, bounded, can_mount};
+use crate::mounted::{POOL, World, bounded, can_mount, kernel_mounts};
 use crate::shell::{ok, sh, until};
 
 const MIB: usize = 1 << 20;
@@ -33,7 +33,7 @@ fn noise(len: usize) -> Vec<u8> {
 /// The line of the kernel's table for a mount point: options of the mount, type, source, options of the
 /// file system.
 fn kernel_line(at: &Path) -> Option<[String; 4]> {
-    let table = fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
+    let table = kernel_mounts("/proc/self/mountinfo");
     let line =
         table.lines().rev().find(|line| line.split(' ').nth(4).is_some_and(|dir| Path::new(dir) == at))?;
     let (mount, fs) = line.split_once(" - ")?;

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::mounted::{POOL, World};
+use crate::mounted::{POOL, World, kernel_mounts};
 
 /// A directory next to the pool's directory.
 fn beside(world: &World, name: &str) -> PathBuf {
@@ -29,9 +29,9 @@ fn mounts(world: &World) -> Vec<String> {
 
 /// Lists the mount points of our file systems according to the kernel, relative to the world's
 /// directory.
-fn kernel_mounts(world: &World) -> Vec<String> {
+fn kernel_places(world: &World) -> Vec<String> {
     let dir = world.root().parent().expect("a directory").to_owned();
-    let table = fs::read_to_string("/proc/self/mountinfo").expect("the table of mounts");
+    let table = kernel_mounts("/proc/self/mountinfo");
     let places = table.lines().filter_map(|line| line.split(' ').nth(4).map(str::to_owned));
     let mut places: Vec<String> =
         places.filter_map(|at| Some(Path::new(&at).strip_prefix(&dir).ok()?.display().to_string())).collect();
@@ -73,7 +73,7 @@ fn a_data_set_that_is_renamed_in_place_keeps_its_one_mount() {
     // No dataset is mounted a second time.
     world.zfs("mount -a");
     assert_eq!(mounts(&world), as_it_was);
-    assert_eq!(kernel_mounts(&world), ["mnt", "mnt/old", "mnt/old/below"]);
+    assert_eq!(kernel_places(&world), ["mnt", "mnt/old", "mnt/old/below"]);
     let refused = world.zfs_refuses("mount tank/new").expect("it is mounted");
     assert_eq!(refused, "cannot mount 'tank/new': filesystem already mounted\n");
     // A file that is open stays open under the new name of the dataset.

@@ -36,11 +36,13 @@ pub(crate) struct Group {
 impl Group {
     /// The groups that this process is in, its own first, those above it after that.
     pub(crate) fn all() -> Vec<Self> {
-        let read = |name: &str| fs::read_to_string(Path::new("/proc/self").join(name)).unwrap_or_default();
+        let read = |name: &str| fs::read(Path::new("/proc/self").join(name)).unwrap_or_default();
         Self::of(&read("cgroup"), &read("mountinfo"))
     }
 
-    fn of(cgroup: &str, mountinfo: &str) -> Vec<Self> {
+    /// Any user can mount something at a place whose name is not UTF-8: such a line hides no other.
+    fn of(cgroup: &[u8], mountinfo: &[u8]) -> Vec<Self> {
+        let [cgroup, mountinfo] = [cgroup, mountinfo].map(String::from_utf8_lossy);
         let lines = cgroup.lines().filter_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
             let (controllers, path) = (fields.next()?, fields.next()?);
@@ -149,7 +151,7 @@ mod tests {
 
     fn limits(cgroup: &str, mountinfo: &str, top: &Path) -> Vec<Option<u64>> {
         let mountinfo = mountinfo.replace("TOP", &top.to_string_lossy());
-        Group::of(cgroup, &mountinfo).iter().map(Group::limit).collect()
+        Group::of(cgroup.as_bytes(), mountinfo.as_bytes()).iter().map(Group::limit).collect()
     }
 
     #[test]
@@ -181,8 +183,17 @@ mod tests {
             ("a/b", "memory.pressure", "some avg10=0.12 total=345\nfull avg10=0.00 total=5\n"),
         ]);
         assert_eq!(limits("0::/a/b\n", mounts, top.path()), [Some(4000), None, None]);
-        let group = &Group::of("0::/a/b\n", &mounts.replace("TOP", &top.path().to_string_lossy()))[0];
+        let mounts = mounts.replace("TOP", &top.path().to_string_lossy());
+        let group = &Group::of(b"0::/a/b\n", mounts.as_bytes())[0];
         assert_eq!((group.pinned(), group.stalled_micros()), (Some(14), Some(345)));
+    }
+
+    #[test]
+    fn a_mount_at_a_name_that_is_not_text_hides_no_limit() {
+        let top = tree(&[("a", "memory.max", "4000\n")]);
+        let own = format!("31 25 0:28 / {} rw - cgroup2 cgroup2 rw", top.path().display());
+        let mounts = [b"70 25 0:60 / /home/\xff rw - fuse.x x rw\n", own.as_bytes()].concat();
+        assert_eq!(Group::of(b"0::/a\n", &mounts)[0].limit(), Some(4000));
     }
 
     #[test]
@@ -190,6 +201,6 @@ mod tests {
         let top =
             tree(&[("", "memory.stat", "cache 500\nrss 1\ntotal_rss 30\ntotal_shmem 4\ntotal_cache 600\n")]);
         let mounts = MOUNTS_1.replace("TOP", &top.path().to_string_lossy());
-        assert_eq!(Group::of("4:memory:/outer\n", &mounts)[0].pinned(), Some(34));
+        assert_eq!(Group::of(b"4:memory:/outer\n", mounts.as_bytes())[0].pinned(), Some(34));
     }
 }

@@ -55,7 +55,8 @@ pub(super) fn alone(name: &str, test: impl FnOnce(&Path)) {
 
 /// The line of a mount in the kernel's table, from the mount point on.
 pub(super) fn line_of(identity: MountIdentity) -> String {
-    let table = fs::read_to_string("/proc/self/mountinfo").expect("a table");
+    let table = fs::read("/proc/self/mountinfo").expect("a table");
+    let table = String::from_utf8_lossy(&table);
     let number = format!("{} ", identity.id);
     let line = table.lines().find(|line| line.starts_with(&number)).expect("it is mounted");
     line.splitn(5, ' ').last().expect("a mount point").to_owned()

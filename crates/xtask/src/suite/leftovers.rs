@@ -1,6 +1,8 @@
 //! What a test has started or mounted, found by the directory that it was given for temporary files.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -76,8 +78,10 @@ fn may_be_in_exec(pid: u32) -> bool {
 
 /// The last mounted first.
 fn mounts_below(dir: &Path) -> Vec<PathBuf> {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let places = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    let table = fs::read("/proc/self/mountinfo").unwrap_or_default();
+    let lines = table.split(|byte| *byte == b'\n');
+    let places = lines.filter_map(|line| line.split(|byte| *byte == b' ').nth(4)).map(OsStr::from_bytes);
+    let places = places.map(PathBuf::from);
     let mut places: Vec<_> = places.filter(|place| place.starts_with(dir)).collect();
     places.reverse();
     places

@@ -13,7 +13,8 @@ pub struct Stat(Vec<String>);
 
 impl Stat {
     pub fn of(pid: u32) -> Self {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let stat = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let stat = String::from_utf8_lossy(&stat);
         // The name is in parentheses and may contain any character.
         let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
         Self(fields.split_whitespace().map(str::to_owned).collect())
