@@ -4,7 +4,8 @@ use crate::args::{Args, Flag, Spec};
 use crate::program::{Command, Kind, Program};
 use crate::session::{Outcome, Session, Stop, as_failure, usage};
 use control::{ClientError, DaemonStatusCall, DaemonStop, Failure, FailureKind};
-use daemon::{Wanted, web_page};
+use daemon::{DaemonError, PoolProgram, Wanted, web_page};
+use device::{Options, RealEnv};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ pub const PROGRAM: Program = Program {
     name: "daemon",
     about: "the process that holds pools open between commands",
     kind: Kind::Own,
-    commands: &[START, RUN, STATUS, PAGE, STOP, LOGS],
+    commands: &[START, RUN, POOL, STATUS, PAGE, STOP, LOGS],
 };
 
 const START: Command = Command::new(
@@ -22,7 +23,7 @@ const START: Command = Command::new(
         name: "start",
         alias: None,
         about: "starts the daemon, if none runs",
-        flags: &[MEMORY, WEB],
+        flags: &[MEMORY, WEB, PROCESSES],
         operands: "",
     },
     start,
@@ -33,10 +34,21 @@ const RUN: Command = Command::new(
         name: "run",
         alias: None,
         about: "is the daemon, until stopped",
-        flags: &[Flag::long("detach", "leave the terminal's session"), MEMORY, WEB],
+        flags: &[Flag::long("detach", "leave the terminal's session"), MEMORY, WEB, PROCESSES],
         operands: "",
     },
     run,
+);
+
+const POOL: Command = Command::new(
+    Spec {
+        name: "pool",
+        alias: None,
+        about: "is the process of one pool, which the daemon starts",
+        flags: &[],
+        operands: "",
+    },
+    pool,
 );
 
 const STATUS: Command = Command::new(
@@ -94,6 +106,12 @@ const WEB: Flag = Flag::long_value(
     "show a page and metrics there: a loopback address, or a port alone (SAWMILL_WEB)",
 );
 
+/// Whether a mistake while it works for one pool costs that pool only.
+const PROCESSES: Flag =
+    Flag::long("process-per-pool", "hold each pool in a process of its own (SAWMILL_PROCESS_PER_POOL=1)");
+/// Asks for the same.
+const PROCESSES_VARIABLE: &str = "SAWMILL_PROCESS_PER_POOL";
+
 const STOP_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
@@ -107,11 +125,12 @@ fn start(session: &mut Session, args: &Args) -> Outcome {
     wanted(args)?;
     let memory = args.value('m').map(|size| ["--memory", size]);
     let web = args.long_values("web").last().map(|address| ["--web", address]);
-    let words: Vec<&str> = memory.into_iter().chain(web).flatten().collect();
+    let processes = args.has_long("process-per-pool").then_some("--process-per-pool");
+    let words: Vec<&str> = memory.into_iter().chain(web).flatten().chain(processes).collect();
     if !words.is_empty() {
         let started = daemon::start_with(session.paths(), &words);
         if !started.map_err(|error| Stop::Failed(error.failure()))? {
-            let line = "the daemon runs already; its memory and its page are set when it starts";
+            let line = "the daemon runs already; its memory, page and processes are set when it starts";
             return Err(Failure::new(FailureKind::Busy, line).into());
         }
     }
@@ -140,7 +159,17 @@ fn tell_page(session: &mut Session) -> Outcome {
 
 fn wanted(args: &Args) -> Result<Wanted, Stop> {
     let web = web_page::wanted(args.long_values("web").last()).or_else(|error| usage(error.to_string()))?;
-    Ok(Wanted { memory_bytes: memory_bytes(args)?, web })
+    Ok(Wanted { memory_bytes: memory_bytes(args)?, web, pool_program: pool_program(args)? })
+}
+
+/// This very program, if each pool is to have a process of its own.
+fn pool_program(args: &Args) -> Result<Option<PoolProgram>, Stop> {
+    let is_said = std::env::var_os(PROCESSES_VARIABLE).is_some_and(|value| value != "0");
+    if !is_said && !args.has_long("process-per-pool") {
+        return Ok(None);
+    }
+    let own = std::env::current_exe()?;
+    Ok(Some(daemon::pool_program(own, &["daemon", "pool"])))
 }
 
 fn memory_bytes(args: &Args) -> Result<u64, Stop> {
@@ -155,7 +184,19 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         _ = rustix::process::setsid();
     }
     daemon::init_log();
-    match daemon::serve(session.paths(), wanted) {
+    ended(daemon::serve(session.paths(), wanted))
+}
+
+fn pool(session: &mut Session, args: &Args) -> Outcome {
+    no_operands(args)?;
+    daemon::init_log();
+    let options = Options::from_process_environment().map_err(DaemonError::Delays);
+    let memory = memory_bytes(args)?;
+    ended(options.and_then(|options| daemon::serve_pool(session.paths(), RealEnv::new(options), memory)))
+}
+
+fn ended(served: Result<(), DaemonError>) -> Outcome {
+    match served {
         Ok(()) => Ok(0),
         Err(error) => {
             let mut line = error.to_string();

@@ -56,6 +56,15 @@ fn the_daemon_is_its_owners_alone() {
 }
 
 #[test]
+fn a_core_file_of_the_daemon_has_no_data_of_users() {
+    let place = Place::new();
+    place.ok("daemon start");
+    let filter = Path::new("/proc").join(place.pid().expect("runs")).join("coredump_filter");
+    // No mapping of any kind.
+    assert_eq!(std::fs::read_to_string(filter).expect("is there"), "00000000\n");
+}
+
+#[test]
 fn a_stopped_daemon_is_gone_and_starts_again() {
     let place = Place::new();
     place.ok("daemon start");

@@ -1,76 +1,32 @@
 //! A thread of the daemon panics: this test program is the daemon then, the real one over devices that panic when told.
 #![forbid(unsafe_code)]
 
+mod fragile;
 mod mounted;
 
 use control::{Client, RunPaths};
 use daemon::Wanted;
-use device::{Options, RealEnv};
-use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Env, IoBuf, OpenMode};
+use fragile::{DISKS, Order, fragile_env};
 use mounted::World;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use units::LeafOffset;
 
 /// Tells this program that it is to be the daemon, and where.
 const RUN_DIR: &str = "SAWMILL_TEST_DAEMON";
-/// The devices to be, parted by colons.
-const DISKS: &str = "SAWMILL_TEST_DISKS";
 /// Memory of that daemon.
 const MEMORY_BYTES: u64 = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A device whose writes panic as soon as a file beside it says so.
-struct Fragile {
-    device: Arc<dyn Device>,
-    order: PathBuf,
-}
-
-fn order_beside(disk: &Path) -> PathBuf {
-    disk.with_extension("panics")
-}
-
-impl Device for Fragile {
-    fn info(&self) -> DeviceInfo {
-        self.device.info()
-    }
-    fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
-        self.device.read(offset, len)
-    }
-    fn write(
-        &self,
-        offset: LeafOffset,
-        slices: Vec<BufSlice>,
-        durability: Durability,
-    ) -> BoxFuture<'static, Result<(), DeviceError>> {
-        assert!(!self.order.exists(), "this panic\nbelongs to a test");
-        self.device.write(offset, slices, durability)
-    }
-    fn flush(&self) -> BoxFuture<'static, Result<(), DeviceError>> {
-        self.device.flush()
-    }
-    fn discard(&self, offset: LeafOffset, len: u64) -> BoxFuture<'static, Result<(), DeviceError>> {
-        self.device.discard(offset, len)
-    }
-}
 
 /// No test of its own: what this program does when it is started as the daemon.
 #[test]
 fn the_daemon_that_other_tests_start() {
     let Some(run_dir) = std::env::var_os(RUN_DIR) else { return };
-    let env = RealEnv::new(Options::default());
-    for disk in std::env::split_paths(&std::env::var_os(DISKS).expect("disks are told")) {
-        let device = env.block_on(env.open(&disk, OpenMode::ReadWrite)).expect("a disk");
-        let order = order_beside(&disk);
-        env.register(disk, Arc::new(Fragile { device, order }));
-    }
-    daemon::serve_over(&RunPaths::under(run_dir), env, Wanted { memory_bytes: MEMORY_BYTES, web: None })
-        .expect("it serves");
+    let wanted = Wanted { memory_bytes: MEMORY_BYTES, web: None, pool_program: None };
+    daemon::serve_over(&RunPaths::under(run_dir), fragile_env(), wanted).expect("it serves");
 }
 
 /// Starts it for the pool of a world whose own daemon is gone, and waits until it answers.
@@ -135,11 +91,11 @@ fn a_daemon_in_which_a_thread_panics_ends_and_says_why_and_loses_nothing_promise
         let (mut child, paths) = daemon_over(&world);
         let (file, bytes) = kept(nth);
         write_synced(&file, &bytes).expect("it is promised");
-        let order = order_beside(&world.disks().join(disk));
-        File::create(&order).expect("an order");
+        let disk_path = world.disks().join(disk);
+        Order::PanicInWrite.give(&disk_path);
         meets(&world).expect_err("nobody says that this was done");
         assert_eq!(end_of(&mut child).signal(), Some(6), "{disk}: it aborts");
-        fs::remove_file(&order).expect("it is there");
+        Order::take_back(&disk_path);
         let log = fs::read_to_string(paths.log()).expect("its log");
         let reason = log.lines().next_back().expect("it says why");
         assert!(reason.contains("the daemon ends: thread "), "{reason}");
@@ -162,8 +118,8 @@ fn a_pool_that_ends_the_daemon_keeps_no_other_pool_from_use() {
     File::create(&other).and_then(|disk| disk.set_len(96 << 20)).expect("a disk");
     world.zpool(&format!("create -m none other {}", other.display()));
     world.kill_daemon();
-    let order = order_beside(&world.disks().join("a"));
-    File::create(&order).expect("an order");
+    let disk = world.disks().join("a");
+    Order::PanicInWrite.give(&disk);
     let (mut child, _) = started_over(&world);
     assert_eq!(end_of(&mut child).signal(), Some(6), "the import of tank panics");
     // The next daemon leaves the pool out, and so does the daemon after that.
@@ -180,7 +136,7 @@ fn a_pool_that_ends_the_daemon_keeps_no_other_pool_from_use() {
         world.stop_daemon();
         end_of(&mut child);
     }
-    fs::remove_file(&order).expect("it is there");
+    Order::take_back(&disk);
     world.zpool(&again);
     world.kill_daemon();
     assert_eq!(world.zpool("list -Ho name"), "other\ntank\n", "it is brought back again");

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Answers larger than this are taken for garbage.
 const ANSWER_MAX_BYTES: u64 = 1 << 30;
-const HEADER_MAX_BYTES: u64 = 64 << 10;
+pub(crate) const HEADER_MAX_BYTES: u64 = 64 << 10;
 /// After so long without an answer a command tells what it waits for.
 pub const TOLD_AFTER: Duration = Duration::from_secs(5);
 
@@ -181,7 +181,7 @@ impl Client {
 }
 
 /// A request.
-fn message<C: Call>(call: &C, version: &str) -> Result<Vec<u8>, ClientError> {
+pub(crate) fn message<C: Call>(call: &C, version: &str) -> Result<Vec<u8>, ClientError> {
     let body = serde_json::to_vec(call).map_err(|e| ClientError::Garbled(e.to_string()))?;
     let head = format!(
         "POST {} {version}\r\nHost: sawmill\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
@@ -198,13 +198,13 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, ClientError> 
 }
 
 /// Reads a response that says how long it is, or ends with the connection.
-fn read_response(mut stream: impl BufRead) -> Result<(u16, Vec<u8>), ClientError> {
+pub(crate) fn read_response(mut stream: impl BufRead) -> Result<(u16, Vec<u8>), ClientError> {
     let (status, length) = read_head(&mut stream)?;
     Ok((status, read_body(stream, length)?))
 }
 
 /// The status, and how long the rest is if it says so.
-fn read_head(stream: impl BufRead) -> Result<(u16, Option<u64>), ClientError> {
+pub(crate) fn read_head(stream: impl BufRead) -> Result<(u16, Option<u64>), ClientError> {
     let mut head = stream.take(HEADER_MAX_BYTES);
     let status_line = read_line(&mut head)?;
     let status = status_line.split(' ').nth(1).and_then(|code| code.parse().ok());

@@ -40,8 +40,10 @@ mod paths;
 mod patience;
 mod permissions;
 mod pool;
+mod process;
 mod prop;
 mod receive;
+mod relay;
 mod send;
 mod server;
 mod service;
@@ -76,8 +78,10 @@ pub use pool::{
     CheckpointInfo, ImportCandidate, InUse, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo,
     ScanState,
 };
+pub use process::*;
 pub use prop::{Prop, Props, Source, Value};
 pub use receive::*;
+pub use relay::Relay;
 pub use send::*;
 pub use server::{ServeError, Server};
 pub use service::{Service, blank_requests};

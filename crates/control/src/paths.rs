@@ -154,9 +154,27 @@ impl RunPaths {
     pub fn pool_cache(&self) -> PathBuf {
         self.state.join("pools.cache")
     }
+
+    /// Why the last process ended, if a panic ended it.
+    pub fn last_words(&self) -> PathBuf {
+        self.pool_cache().with_extension("panic")
+    }
+
+    /// The directory of the processes that hold one pool each.
+    pub fn pools_dir(&self) -> PathBuf {
+        self.state.join(POOLS)
+    }
+
+    /// The files of one of these processes.
+    #[must_use]
+    pub fn of_pool(&self, number: u64) -> Self {
+        let below = |directory: &Path| directory.join(POOLS).join(number.to_string());
+        Self { run: below(&self.run), state: below(&self.state), system: None }
+    }
 }
 
 const ROOT: u32 = 0;
+const POOLS: &str = "pools";
 const SYSTEM_RUN: &str = "/run/sawmill";
 /// The permission bit by which strangers write. A group is its owner's choice, often of one.
 const OTHERS_WRITE: u32 = 0o002;

@@ -58,7 +58,7 @@ impl From<&Peer> for Peer {
 }
 
 /// What other users than the daemon's own may ask for, if that was delegated to them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "each is the request of its name")]
 pub enum Delegated {
     AbortReceive(DatasetReceiveAbort),
@@ -81,4 +81,33 @@ pub enum Delegated {
     Send(DatasetSend),
     Set(DatasetSet),
     Snapshot(SnapshotCreate),
+}
+
+impl Delegated {
+    /// Returns the pool that the request is about.
+    #[must_use]
+    pub fn pool(&self) -> &str {
+        pool_of(match self {
+            Self::AbortReceive(call) => &call.name,
+            Self::Accounts(call) => &call.name,
+            Self::Allow(call) => &call.name,
+            Self::Bookmark(call) => &call.name,
+            Self::Clone(call) => &call.name,
+            Self::Create(call) => &call.name,
+            Self::Destroy(call) => &call.name,
+            Self::DestroyBookmark(call) => &call.name,
+            Self::DestroySnapshots(call) => &call.dataset,
+            Self::Hold(call) => &call.name,
+            Self::Inherit(call) => &call.name,
+            Self::Note(call) => &call.pool,
+            Self::Promote(call) => &call.name,
+            Self::Receive(call) => &call.target,
+            Self::Release(call) => &call.name,
+            Self::Rename(call) => &call.name,
+            Self::RollBack(call) => &call.snapshot,
+            Self::Send(call) => &call.snapshot,
+            Self::Set(call) => &call.name,
+            Self::Snapshot(call) => &call.pool,
+        })
+    }
 }

@@ -7,15 +7,16 @@ use crate::{
     DatasetDeleting, DatasetDestroy, DatasetDiff, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs,
     DatasetMade, DatasetPermissions, DatasetPromote, DatasetReceive, DatasetReceiveAbort, DatasetRename,
     DatasetRollback, DatasetSend, DatasetSendSize, DatasetSendSkipped, DatasetSet, Delegated, Delegations,
-    DeviceState, Events, EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate, ImportScan,
-    Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear, LogFacts,
-    LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, Peer, PoolAdd, PoolAttach,
-    PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory, PoolImport,
-    PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord, PoolLogUsers,
-    PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop,
-    PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps,
-    ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds,
-    SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
+    DeviceState, DueMounts, Events, EventsClear, EventsPage, Failure, HeldSnapshot, ImportCandidate,
+    ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList, LabelClear,
+    LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, Peer, PoolAdd,
+    PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport, PoolHistory,
+    PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts, PoolLogRecord,
+    PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove, PoolRemoveCost,
+    PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim, PoolUpgrade,
+    PoolVdevProps, ProcessDueMounts, ProcessLetNote, ProcessMemory, ProcessPermit, ReceivedSnapshot,
+    SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing,
+    SplitOff, Unmount,
 };
 use serde::Serialize;
 use std::future::Future;
@@ -89,13 +90,13 @@ pub(crate) async fn admitted<S: Service, C: Call>(
 }
 
 /// The answer to what was worked on. If it is done, its command may be noted.
-fn answered<S: Service, T: Serialize>(
+async fn answered<S: Service, T: Serialize>(
     service: &S,
     deed: Option<Deed>,
     outcome: Result<T, Failure>,
 ) -> axum::response::Response {
     if let (Some(deed), Ok(_)) = (deed, &outcome) {
-        service.let_note(deed.uid, &deed.subject);
+        service.let_note(deed.uid, &deed.subject).await;
     }
     server::answer(outcome)
 }
@@ -124,7 +125,7 @@ macro_rules! service {
 
             /// Somebody else than the daemon's own user has changed a pool, or a dataset of one: its history may be told how,
             /// once.
-            fn let_note(&self, uid: u32, subject: &str);
+            fn let_note(&self, uid: u32, subject: &str) -> impl Future<Output = ()> + Send;
 
             /// Writes snapshots as a stream. What it cannot write to any more nobody reads.
             fn dataset_send(
@@ -170,7 +171,7 @@ macro_rules! service {
                     move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
                         match admitted::<_, $call>(&*service, door, &caller, &body).await {
                             Ok((call, deed)) => {
-                                let work = async move { answered(&*service, deed, service.$method(call).await) };
+                                let work = async move { answered(&*service, deed, service.$method(call).await).await };
                                 caller.to_its_end(work).await
                             }
                             Err(refusal) => *refusal,
@@ -213,7 +214,7 @@ macro_rules! service {
                                 let work = async move {
                                     let received = service.dataset_receive(call, read_from(given)).await;
                                     let deed = deed.filter(|_| has_new(&received));
-                                    answered(&*service, deed, received)
+                                    answered(&*service, deed, received).await
                                 };
                                 caller.to_its_end(work).await
                             }
@@ -365,6 +366,14 @@ service! {
     unmount(Unmount) -> ();
     /// What is mounted.
     mounts(Mounts) -> Vec<MountInfo>;
+    /// Whether a user may have something done.
+    process_permit(ProcessPermit) -> bool;
+    /// A user has changed a pool.
+    process_let_note(ProcessLetNote) -> ();
+    /// Lists the datasets that are to be mounted.
+    process_due_mounts(ProcessDueMounts) -> DueMounts;
+    /// Sets the memory of a process.
+    process_memory(ProcessMemory) -> ();
     /// Who answers.
     daemon_status(DaemonStatusCall) -> DaemonStatus;
     /// Prepares the end; the server stops after it has answered.

@@ -29,13 +29,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// A piece is no longer than this.
-const PIECE_MAX_BYTES: usize = 256 << 10;
+pub(crate) const PIECE_MAX_BYTES: usize = 256 << 10;
 /// Pieces that wait to be sent.
 const PIECES_AHEAD: usize = 2;
 /// Bytes of a piece's length.
-const LENGTH_BYTES: usize = size_of::<u32>();
+pub(crate) const LENGTH_BYTES: usize = size_of::<u32>();
 /// An answer behind a stream is no longer than this.
-const ANSWER_MAX_BYTES: u64 = 4 << 20;
+pub(crate) const ANSWER_MAX_BYTES: u64 = 4 << 20;
 
 /// Where the bytes go that come before an answer.
 #[derive(Debug)]

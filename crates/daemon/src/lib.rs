@@ -23,6 +23,7 @@
 mod log;
 pub mod memory;
 mod panics;
+mod pool_process;
 mod run;
 mod start;
 mod systemd;
@@ -34,24 +35,38 @@ use device::{RealEnv, RealMachine};
 use engine::{Engine, Ground, Options, PoolCache};
 use front_fuse::Fuse;
 use pool::{Heartbeats, Tuning};
+use run::{Doors, run};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use supervisor::Supervisor;
 use threads::OwnThreads;
 
 pub use log::init as init_log;
+pub use pool_process::serve_pool;
 pub use run::DaemonError;
-use run::run;
 pub use start::{StartError, start, start_with};
+pub use supervisor::PoolProgram;
 pub use systemd::show_journal;
 
 /// What whoever starts a daemon decides.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Wanted {
     /// It takes so much memory.
     pub memory_bytes: u64,
     /// It shows its page at this loopback address; at none unless somebody asked.
     pub web: Option<SocketAddr>,
+    /// Each pool is held by a process of its own, which this program becomes. Without a program the daemon holds
+    /// all pools itself.
+    pub pool_program: Option<PoolProgram>,
+}
+
+/// Returns the program that becomes the process of a pool: a file that is called with these words.
+#[must_use]
+pub fn pool_program(path: PathBuf, words: &[&str]) -> PoolProgram {
+    let words = words.iter().map(Into::into).collect();
+    PoolProgram { path, words, number: pool_process::NUMBER, memory: memory::VARIABLE }
 }
 
 /// The daemon with the real engine.
@@ -70,17 +85,37 @@ pub fn serve(paths: &RunPaths, wanted: Wanted) -> Result<(), DaemonError> {
 /// Why it cannot run; nothing was served then.
 pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, wanted: Wanted) -> Result<(), DaemonError> {
     panics::end_the_process(PoolCache::last_words_of(&paths.pool_cache()));
-    run(paths, wanted.web, || {
-        let ground = Ground {
-            machine: Arc::new(RealMachine::default()),
-            front: Some(Arc::new(Fuse::new(Arc::clone(&env)).over_rings(over_rings()))),
-            runner: Arc::new(OwnThreads::new(Arc::clone(&env))),
-            env,
-        };
-        let cache = Some(paths.pool_cache());
-        let memory_bytes = wanted.memory_bytes;
-        Engine::new(ground, Options { cache, memory_bytes, tuning: tuning(), pid: std::process::id() })
-    })
+    let Wanted { memory_bytes, web, pool_program } = wanted;
+    let doors = Doors::OfDaemon { web };
+    let machine = Arc::new(RealMachine::default());
+    match pool_program {
+        None => run(paths, doors, || {
+            // The daemon has the lock by now.
+            if let Err(error) = supervisor::join_lists(&*machine, paths) {
+                tracing::error!(%error, "pools that had processes of their own are not brought back");
+            }
+            engine_of(env, Some(paths.pool_cache()), memory_bytes)
+        }),
+        Some(program) => run(paths, doors, || {
+            let blank = engine_of(Arc::clone(&env), None, BLANK_MEMORY_BYTES);
+            let paths = paths.clone();
+            Supervisor::new(supervisor::Ground { env, machine, paths, program, memory_bytes }, blank)
+        }),
+    }
+}
+
+/// The memory of an engine that has no pool.
+const BLANK_MEMORY_BYTES: u64 = 32 << 20;
+
+/// The real engine, with a list of its pools.
+fn engine_of(env: Arc<RealEnv>, cache: Option<PathBuf>, memory_bytes: u64) -> Engine {
+    let ground = Ground {
+        machine: Arc::new(RealMachine::default()),
+        front: Some(Arc::new(Fuse::new(Arc::clone(&env)).over_rings(over_rings()))),
+        runner: Arc::new(OwnThreads::new(Arc::clone(&env))),
+        env,
+    };
+    Engine::new(ground, Options { cache, memory_bytes, tuning: tuning(), pid: std::process::id() })
 }
 
 /// Whether the mounts' requests are to come over io_uring.

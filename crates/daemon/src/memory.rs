@@ -4,7 +4,7 @@ use device::RealMachine;
 use engine::memory::{bytes, part};
 
 /// Says how much memory the daemon may take, where its command line does not.
-const VARIABLE: &str = "SAWMILL_MEMORY";
+pub(crate) const VARIABLE: &str = "SAWMILL_MEMORY";
 
 /// What this process may take of the memory there is, unless it was told otherwise.
 #[must_use]

@@ -1,7 +1,7 @@
 //! The daemon itself.
 
 use crate::web_page;
-use control::{Client, RunPaths, ServeError, Server};
+use control::{Client, RunPaths, ServeError, Server, Service};
 use engine::Engine;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use supervisor::Supervisor;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Why the daemon cannot run.
@@ -28,6 +29,12 @@ pub enum DaemonError {
     /// The run-time directory is not this user's alone.
     #[error("cannot use the run-time directory")]
     Untrusted(#[from] control::UntrustedDir),
+    /// The process of a pool was not started by a daemon.
+    #[error("only the daemon starts the process of a pool")]
+    NoNumber,
+    /// The lists of pools of the last daemon.
+    #[error("cannot take over the pools")]
+    Lists(#[from] supervisor::ListError),
     /// There is one already.
     #[error("another daemon holds {}", lock.display())]
     Another {
@@ -45,18 +52,72 @@ pub enum DaemonError {
     Serve(#[from] ServeError),
 }
 
-/// Runs until stopped: locks, brings pools back, listens, answers; on the port of the page, too, if there is to be one.
+/// A service with a beginning and an end.
+pub(crate) trait Lasting: Service {
+    /// Brings back the pools of the last run.
+    fn restore(&self, doors: Doors) -> impl Future<Output = ()> + Send;
+    /// Ends what waits for pools whose devices fail.
+    fn stop_waiting(&self) -> impl Future<Output = ()> + Send;
+    /// Syncs all pools.
+    fn settle(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl Lasting for Engine {
+    async fn restore(&self, doors: Doors) {
+        match doors {
+            Doors::OfDaemon { .. } => Self::restore(self).await,
+            Doors::OfPool => self.restore_unmounted().await,
+        }
+    }
+
+    async fn stop_waiting(&self) {
+        Self::stop_waiting(self).await;
+    }
+
+    async fn settle(&self) {
+        Self::settle(self).await;
+    }
+}
+
+impl<B: Service> Lasting for Supervisor<B> {
+    async fn restore(&self, _: Doors) {
+        Self::restore(self).await;
+    }
+
+    async fn stop_waiting(&self) {
+        Self::stop_waiting(self).await;
+    }
+
+    async fn settle(&self) {
+        Self::settle(self).await;
+    }
+}
+
+/// Who may ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Doors {
+    /// The daemon's own user; root's daemon also shows its pools to every user. There is a page at an address.
+    OfDaemon {
+        /// The address.
+        web: Option<SocketAddr>,
+    },
+    /// The daemon alone, which mounts the file systems of all pools in one order.
+    OfPool,
+}
+
+/// Runs until stopped: locks, brings pools back, listens, answers.
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
-pub fn run(
+pub(crate) fn run<S: Lasting>(
     paths: &RunPaths,
-    web: Option<SocketAddr>,
-    engine: impl FnOnce() -> Engine,
+    doors: Doors,
+    service: impl FnOnce() -> S,
 ) -> Result<(), DaemonError> {
     let _lock = lock(paths)?;
     web_page::forget(paths);
     raise_descriptors();
+    keep_data_out_of_core_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("control")
@@ -64,13 +125,15 @@ pub fn run(
         .build()
         .map_err(DaemonError::Setup)?;
     runtime.block_on(async {
-        let service = Arc::new(engine());
+        let service = Arc::new(service());
         let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Setup)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Setup)?;
-        service.restore().await;
-        let server = listen(paths)?.showing(web::metrics_routes(&service));
+        service.restore(doors).await;
+        let server = listen(paths, doors)?.showing(web::metrics_routes(&service));
         // Before anybody is answered: who started this daemon asks then where the page is.
-        web_page::show(paths, web, &service).await;
+        if let Doors::OfDaemon { web } = doors {
+            web_page::show(paths, web, &service).await;
+        }
         let (stopper, stopped) = (server.stopper(), Arc::clone(&service));
         tokio::spawn(async move {
             tokio::select! {
@@ -81,7 +144,9 @@ pub fn run(
             stopper.notify_one();
         });
         tracing::info!(pid = std::process::id(), socket = %paths.socket().display(), "ready");
-        super::systemd::notify_ready();
+        if let Doors::OfDaemon { .. } = doors {
+            super::systemd::notify_ready();
+        }
         let served = server.serve(Arc::clone(&service)).await;
         // Gone before the last sync: the next command starts a new daemon, which waits
         // for our lock.
@@ -95,11 +160,19 @@ pub fn run(
 }
 
 /// Root's daemon shows its pools to every user.
-fn listen(paths: &RunPaths) -> Result<Server, ServeError> {
+fn listen(paths: &RunPaths, doors: Doors) -> Result<Server, ServeError> {
     let server = Server::bind(&paths.socket())?;
-    match rustix::process::geteuid().is_root() {
+    match rustix::process::geteuid().is_root() && matches!(doors, Doors::OfDaemon { .. }) {
         true => server.and_public(&paths.public_socket(), |socket| device::peer_groups(socket)),
         false => Ok(server),
+    }
+}
+
+/// A core file of this process, or of a process that it starts, has no memory of the process, which may hold
+/// what users have stored. The backtrace of a panic is in the log.
+fn keep_data_out_of_core_files() {
+    if let Err(error) = fs::write("/proc/self/coredump_filter", "0") {
+        tracing::warn!(%error, "a core file may have data of users");
     }
 }
 

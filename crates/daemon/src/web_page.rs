@@ -1,7 +1,6 @@
 //! The daemon's page: whether there is one, and where.
 
-use control::RunPaths;
-use engine::Engine;
+use control::{RunPaths, Service};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -39,7 +38,7 @@ pub fn place(paths: &RunPaths) -> Option<Place> {
 }
 
 /// Shows the page, if there is to be one. A daemon that cannot still has its pools to serve.
-pub(crate) async fn show(paths: &RunPaths, wanted: Option<SocketAddr>, service: &Arc<Engine>) {
+pub(crate) async fn show<S: Service>(paths: &RunPaths, wanted: Option<SocketAddr>, service: &Arc<S>) {
     let Some(address) = wanted else { return };
     match Page::bind(address, paths).await {
         Ok(page) => {

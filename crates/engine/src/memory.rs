@@ -63,7 +63,7 @@ pub fn bytes(word: &str) -> Option<u64> {
 /// The daemon's memory, and the pools that share it.
 pub(crate) struct Budget {
     /// What it is without pressure.
-    full_bytes: u64,
+    full_bytes: AtomicU64,
     now_bytes: AtomicU64,
     pools: Mutex<BTreeMap<u64, Sharer>>,
 }
@@ -79,7 +79,11 @@ struct Sharer {
 impl Budget {
     /// So many bytes, no pool yet.
     pub(crate) fn new(bytes: u64) -> Arc<Self> {
-        Arc::new(Self { full_bytes: bytes, now_bytes: AtomicU64::new(bytes), pools: Mutex::default() })
+        Arc::new(Self {
+            full_bytes: AtomicU64::new(bytes),
+            now_bytes: AtomicU64::new(bytes),
+            pools: Mutex::default(),
+        })
     }
 
     /// What a pool gets that is about to be opened.
@@ -108,6 +112,15 @@ impl Budget {
                 pool.set_memory(share);
             }
         }
+    }
+
+    /// Sets what it is without pressure, and has the pools follow at once.
+    pub(crate) fn set_full(&self, bytes: u64) {
+        let bytes = bytes.max(BUDGET_MIN_BYTES);
+        let before = self.full_bytes.swap(bytes, Ordering::Relaxed);
+        let now = self.now_bytes.load(Ordering::Relaxed);
+        // Under pressure it stays small, and grows when there is room again.
+        self.set_now(if now == before { bytes } else { now.min(bytes) });
     }
 
     /// Sets what it is now, and has the pools follow that and what was asked of them.

@@ -37,9 +37,18 @@ pub struct Absent {
     pub is_tried_again: bool,
 }
 
+/// What is done with the file systems of the pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtStart {
+    /// They are mounted, as their properties say.
+    Mount,
+    /// They stay unmounted.
+    LeaveUnmounted,
+}
+
 impl Holder {
     /// Opens the pools of the cache file again.
-    pub(super) async fn restore_all(&self) {
+    pub(super) async fn restore_all(&self, at_start: AtStart) {
         let Some(cache) = &self.cache else { return };
         let last_words = cache.take_last_words();
         let mut cached = match cache.load() {
@@ -63,7 +72,7 @@ impl Holder {
                 Some(why) => self.leave_out(pool, why),
                 None => {
                     self.note_opening(&pool, &boot);
-                    self.restore_one(pool).await;
+                    self.restore_one(pool, at_start).await;
                 }
             }
         }
@@ -85,7 +94,7 @@ impl Holder {
         self.absent.lock().push(Absent { cached, why, is_tried_again: true });
     }
 
-    async fn restore_one(&self, cached: CachedPool) {
+    async fn restore_one(&self, cached: CachedPool, at_start: AtStart) {
         let spec = ImportSpec {
             paths: cached.devices.iter().map(PathBuf::from).collect(),
             guid: Some(Guid::new(cached.guid)),
@@ -111,20 +120,22 @@ impl Holder {
         match found {
             Ok(pool) => {
                 let held = Held::new(pool, cached.altroot, CacheFile::Own, load_guid);
-                self.restored(&cached.name, held).await;
+                self.restored(&cached.name, held, at_start).await;
             }
             Err(error) => self.absent_for(cached, &spec, &error).await,
         }
     }
 
-    async fn restored(&self, name: &str, held: Held) {
+    async fn restored(&self, name: &str, held: Held, at_start: AtStart) {
         let held = Arc::new(held);
         self.follow_absences(&held.pool);
         self.pools.write().insert(name.to_owned(), Arc::clone(&held));
         self.waiting.lock().retain(|waiting| waiting.guid != held.pool.guid().get() && waiting.name != name);
         self.share_memory();
         tracing::info!(pool = name, "brought back");
-        if let Err(failure) = self.mount_automatic(&held).await {
+        if at_start == AtStart::Mount
+            && let Err(failure) = self.mount_automatic(&held).await
+        {
             tracing::error!(pool = name, %failure, "not all mounted");
         }
     }

@@ -1,7 +1,7 @@
 //! The engine as the daemon's service: every request where the [`crate::Runner`] has it done.
 
 use crate::names;
-use crate::restore::Absent;
+use crate::restore::{Absent, AtStart};
 use crate::{Engine, Held, Holder, info, refusal, repair};
 use control::*;
 use env::{BoxFuture, impatient};
@@ -306,8 +306,33 @@ impl Service for Engine {
         self.run(async move |holder| holder.check_delegated(peer, call).await).await
     }
 
-    fn let_note(&self, uid: u32, subject: &str) {
-        self.0.notable.add(uid, crate::names::pool_of(subject));
+    async fn let_note(&self, uid: u32, subject: &str) {
+        self.0.notable.add(uid, names::pool_of(subject));
+    }
+
+    async fn process_permit(&self, call: ProcessPermit) -> Done<bool> {
+        match call.delegated {
+            Some(delegated) => self.check_delegated(call.peer, delegated).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn process_let_note(&self, call: ProcessLetNote) -> Done {
+        self.let_note(call.uid, &call.subject).await;
+        Ok(())
+    }
+
+    async fn process_due_mounts(&self, call: ProcessDueMounts) -> Done<DueMounts> {
+        let pool = call.pool.clone();
+        let find = async move |holder: Arc<Holder>| holder.due_mounts(&call.pool, &call.mount).await;
+        let (due, found) = self.in_turn(&pool, "mount", find).await;
+        let mounts = due.into_iter().map(|(place, dataset)| (place.to_string_lossy().into_owned(), dataset));
+        Ok(DueMounts { mounts: mounts.collect(), failure: found.err() })
+    }
+
+    async fn process_memory(&self, call: ProcessMemory) -> Done {
+        self.0.memory.set_full(call.bytes);
+        Ok(())
     }
 
     async fn dataset_logs(&self, call: DatasetLogs) -> Done<Vec<LogInfo>> {
@@ -445,7 +470,12 @@ impl Engine {
     /// Brings back the pools of the cache file. Those it cannot it tells in the log, and
     /// in the daemon's status.
     pub async fn restore(&self) {
-        self.run(async move |holder| holder.restore_all().await).await;
+        self.run(async move |holder| holder.restore_all(AtStart::Mount).await).await;
+    }
+
+    /// The same, without mounts: who asks mounts the file systems of several engines in one order.
+    pub async fn restore_unmounted(&self) {
+        self.run(async move |holder| holder.restore_all(AtStart::LeaveUnmounted).await).await;
     }
 
     /// Ends what waits for pools whose devices fail: the daemon is about to end.

@@ -67,8 +67,14 @@ impl EventRing {
         let mut payload = event.into_payload();
         let secs = i64::try_from(at.as_secs()).unwrap_or(i64::MAX);
         payload.add(names::TIME, NvValue::I64Array(vec![secs, i64::from(at.subsec_nanos())]));
+        self.take_over(payload);
+    }
+
+    /// Takes an event of another ring over, under a number of this ring.
+    pub fn take_over(&self, mut payload: NvList) {
         let mut kept = self.kept.lock();
         kept.last += 1;
+        payload.remove(names::EID);
         payload.add_u64(names::EID, kept.last);
         kept.events.push_back(payload);
         if kept.events.len() > KEPT_MAX {

@@ -64,7 +64,8 @@ pub(super) async fn keep(budget: Weak<Budget>, env: Weak<dyn Env>, machine: Arc<
         pause.await;
         let Some(budget) = budget.upgrade() else { return };
         let Some(seen) = machine.memory() else { return };
-        let (now, full) = (budget.now_bytes.load(Ordering::Relaxed), budget.full_bytes);
+        let (now, full) =
+            (budget.now_bytes.load(Ordering::Relaxed), budget.full_bytes.load(Ordering::Relaxed));
         let next = Seen::between(before, seen).budget(now, full);
         before = seen;
         if next < now {

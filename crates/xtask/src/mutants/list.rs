@@ -9,13 +9,14 @@ mod limits;
 mod logs;
 mod mounts;
 mod pools;
+mod processes;
 mod rights;
 mod space;
 mod streams;
 
 use super::{Lane, Mutant, TestTarget};
 
-const ALL: [&[Mutant]; 12] = [
+const ALL: [&[Mutant]; 13] = [
     devices::MUTANTS,
     imports::MUTANTS,
     space::MUTANTS,
@@ -28,6 +29,7 @@ const ALL: [&[Mutant]; 12] = [
     datasets::MUTANTS,
     streams::MUTANTS,
     rights::MUTANTS,
+    processes::MUTANTS,
 ];
 
 /// All mutants.

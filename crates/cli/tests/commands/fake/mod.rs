@@ -269,7 +269,7 @@ impl FakeService {
 }
 
 impl Service for FakeService {
-    fn let_note(&self, _: u32, _: &str) {}
+    async fn let_note(&self, _: u32, _: &str) {}
 
     async fn dataset_send(&self, call: DatasetSend, mut sink: ByteSink) -> Done {
         self.send(&call, &mut sink).await
@@ -600,6 +600,18 @@ impl Service for FakeService {
     }
     async fn mounts(&self, _: Mounts) -> Done<Vec<MountInfo>> {
         Ok(self.state().mounts.clone())
+    }
+    async fn process_permit(&self, _: ProcessPermit) -> Done<bool> {
+        Ok(false)
+    }
+    async fn process_let_note(&self, _: ProcessLetNote) -> Done {
+        Ok(())
+    }
+    async fn process_due_mounts(&self, _: ProcessDueMounts) -> Done<DueMounts> {
+        Ok(DueMounts::default())
+    }
+    async fn process_memory(&self, _: ProcessMemory) -> Done {
+        Ok(())
     }
     async fn daemon_status(&self, _: DaemonStatusCall) -> Done<DaemonStatus> {
         let pools = self.state().pools.keys().cloned().collect();

@@ -1,0 +1,400 @@
+//! Each pool in a process of its own: what ends one process costs its pool a moment, and no other pool anything.
+//!
+//! ```text
+//!  this program ─┬─ as the daemon ─► this program as the process of "tank", over devices that end it on order
+//!                │                └► this program as the process of "other"
+//!                └─ the tests: a writer on "other" measures the time of each fsync
+//! ```
+#![forbid(unsafe_code)]
+
+mod fragile;
+mod mounted;
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use control::{Client, RunPaths};
+use daemon::Wanted;
+use device::{Options, RealEnv};
+use fragile::{DISKS, Order, fragile_env};
+use mounted::{POOL, World};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Tells this program that it is to be the daemon, and where.
+const DAEMON: &str = "SAWMILL_TEST_DAEMON";
+/// Tells this program, which the daemon has started, the same.
+const AS_DAEMON: &[&str] = &["--exact", "the_daemon_that_other_tests_start", "--nocapture"];
+const AS_POOL: &[&str] = &["--exact", "the_process_that_the_daemon_starts", "--nocapture"];
+/// The daemon's own variable for the processes of its pools.
+const NUMBER: &str = "SAWMILL_POOL_NUMBER";
+const MEMORY_BYTES: u64 = 256 << 20;
+const PATIENCE: Duration = Duration::from_secs(60);
+const FILE_BYTES: usize = 300_000;
+
+/// No test of its own: what this program does when it is started as the daemon.
+#[test]
+fn the_daemon_that_other_tests_start() {
+    let Some(run_dir) = std::env::var_os(DAEMON) else { return };
+    if std::env::var_os(NUMBER).is_some() {
+        return;
+    }
+    let own = std::env::current_exe().expect("a program");
+    daemon::init_log();
+    let pool_program = Some(daemon::pool_program(own, AS_POOL));
+    let wanted = Wanted { memory_bytes: MEMORY_BYTES, web: None, pool_program };
+    daemon::serve(&RunPaths::under(run_dir), wanted).expect("it serves");
+}
+
+/// Nor is this: what this program does when the daemon starts it for a pool.
+#[test]
+fn the_process_that_the_daemon_starts() {
+    let (Some(run_dir), Ok(number)) = (std::env::var_os(DAEMON), std::env::var(NUMBER)) else { return };
+    let paths = RunPaths::under(run_dir);
+    let list = paths.of_pool(number.parse().expect("a number")).pool_cache();
+    // The devices of "tank" are free for its own process, and for a process that imports a pool.
+    let is_for_tank = fs::read_to_string(list).map_or(true, |list| list.contains("\"tank\""));
+    let env = if is_for_tank { fragile_env() } else { RealEnv::new(Options::default()) };
+    daemon::init_log();
+    daemon::serve_pool(&paths, env, MEMORY_BYTES).expect("it serves");
+}
+
+/// A world with the pools "tank" and "other", and the daemon that holds them.
+struct Pools {
+    world: World,
+    daemon: Child,
+}
+
+impl Pools {
+    fn new() -> Option<Self> {
+        let world = World::new("a log l", 96)?;
+        for (name, mountpoint) in [("other", "other"), ("third", "mnt/third")] {
+            create(&world, name, &dir(&world).join(mountpoint));
+        }
+        world.kill_daemon();
+        let daemon = start(&world, AS_DAEMON);
+        let pools = Self { world, daemon };
+        pools.within("the daemon answers", |pools| pools.client().answers().then_some(()));
+        Some(pools)
+    }
+
+    fn client(&self) -> Client {
+        Client::new(RunPaths::under(dir(&self.world).join("run")).socket())
+    }
+
+    /// The number of the process of a pool, by the lock file that the process holds.
+    fn process_of(&self, pool: &str) -> Pid {
+        let of_pool = |number: u64| {
+            let paths = RunPaths::under(dir(&self.world).join("run")).of_pool(number);
+            let list = fs::read_to_string(paths.pool_cache()).ok()?;
+            list.contains(&format!("\"{pool}\"")).then_some(paths.daemon_lock())
+        };
+        self.within("a process has the pool", |_| {
+            let lock = fs::read_to_string((1..9).find_map(of_pool)?).ok()?;
+            Pid::from_raw(lock.trim().parse().ok()?)
+        })
+    }
+
+    /// Waits until a pool is open and mounted by another process than `before`.
+    fn until_open_again(&self, pool: &str, before: Pid, root: &Path) {
+        self.within("the pool is open again", |pools| {
+            let is_open = pools.world.may_fail(&format!("status {pool}"));
+            (is_open && pools.process_of(pool) != before && is_mounted(root)).then_some(())
+        });
+    }
+
+    fn within<T>(&self, what: &str, mut look: impl FnMut(&Self) -> Option<T>) -> T {
+        let begun = Instant::now();
+        loop {
+            match look(self) {
+                Some(found) => return found,
+                None => assert!(begun.elapsed() < PATIENCE, "{what}:\n{}", log(&self.world)),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn finish(mut self) {
+        let names = self.world.zpool("list -Ho name");
+        // "third" is mounted below "tank", and goes first.
+        for name in names.lines().rev().filter(|name| *name != POOL) {
+            self.world.zpool(&format!("destroy {name}"));
+        }
+        self.world.export();
+        self.world.stop_daemon();
+        self.daemon.wait().expect("a child of ours");
+        oracle::zdb::Zdb::new(&self.world.disks(), POOL).check().unwrap_or_else(|damage| panic!("{damage}"));
+    }
+}
+
+fn dir(world: &World) -> PathBuf {
+    world.disks().parent().expect("the world's directory").to_owned()
+}
+
+fn disk(world: &World, name: &str) -> PathBuf {
+    world.disks().join(name)
+}
+
+/// Makes a pool on a disk of its name.
+fn create(world: &World, name: &str, at: &Path) {
+    let disk = disk(world, name);
+    File::create(&disk).and_then(|disk| disk.set_len(96 << 20)).expect("a disk");
+    world.zpool(&format!("create -f -m {} {name} {}", at.display(), disk.display()));
+}
+
+fn log(world: &World) -> String {
+    fs::read_to_string(dir(world).join("run/daemon.log")).unwrap_or_default()
+}
+
+/// Starts this program for a world whose daemon is gone.
+fn start(world: &World, words: &[&str]) -> Child {
+    let run_dir = dir(world).join("run");
+    let log = OpenOptions::new().append(true).open(run_dir.join("daemon.log")).expect("it has a log");
+    let disks: Vec<OsString> = ["a", "l"].map(|name| disk(world, name).into()).into();
+    let mut command = Command::new(std::env::current_exe().expect("a program"));
+    command.args(words).env(DAEMON, &run_dir).env("SAWMILL_RUN", &run_dir);
+    command.env(DISKS, std::env::join_paths(disks).expect("plain paths"));
+    command.stdout(log.try_clone().expect("another")).stderr(log).spawn().expect("it starts")
+}
+
+fn is_mounted(at: &Path) -> bool {
+    let table = mounted::kernel_mounts("/proc/self/mountinfo");
+    let found = table.lines().filter_map(|line| line.split(' ').nth(4)).any(|place| Path::new(place) == at);
+    // A mount whose process has ended is still in the table.
+    found && fs::metadata(at).is_ok()
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Writes and syncs a file again and again until it is told to stop. Returns how often, and the longest time of
+/// one.
+fn commits(at: &Path, is_over: &AtomicBool) -> (usize, Duration) {
+    let mut file = File::create(at.join("commits")).expect("a file");
+    let (mut count, mut longest) = (0, Duration::ZERO);
+    while !is_over.load(Ordering::Relaxed) {
+        let begun = Instant::now();
+        file.write_all(&[7; 8192]).and_then(|()| file.sync_data()).expect("the other pool is not touched");
+        longest = longest.max(begun.elapsed());
+        count += 1;
+    }
+    (count, longest)
+}
+
+/// Has a writer commit to the pool "other" while `work` is done. Returns how long the longest commit took.
+fn beside_commits(world: &World, work: impl FnOnce()) -> Duration {
+    let is_over = AtomicBool::new(false);
+    let at = dir(world).join("other");
+    std::thread::scope(|scope| {
+        let (at, is_over) = (&at, &is_over);
+        let writer = scope.spawn(move || commits(at, is_over));
+        let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        is_over.store(true, Ordering::Relaxed);
+        let (count, longest) = writer.join().expect("no commit of the other pool fails");
+        worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        assert!(count > 10, "{count} commits");
+        longest
+    })
+}
+
+/// What ends the process of "tank", and how the test meets that.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    /// A panic while a transaction group is written.
+    Sync,
+    /// A panic while a commit is written to the log device.
+    Commit,
+    /// A panic while blocks are read.
+    Read,
+    /// A panic while freed space is written down.
+    Free,
+    /// A wild write while a transaction group is written.
+    Fault,
+    /// `kill -9`.
+    Kill,
+}
+
+impl End {
+    const ALL: [Self; 6] = [Self::Sync, Self::Commit, Self::Read, Self::Free, Self::Fault, Self::Kill];
+
+    fn order(self) -> Option<(Order, &'static str)> {
+        match self {
+            Self::Sync | Self::Free => Some((Order::PanicInWrite, "a")),
+            Self::Commit => Some((Order::PanicInWrite, "l")),
+            Self::Read => Some((Order::PanicInRead, "a")),
+            Self::Fault => Some((Order::FaultInWrite, "a")),
+            Self::Kill => None,
+        }
+    }
+
+    /// Does what meets the order. Nobody says that it was done.
+    fn meet(self, pools: &Pools, process: Pid) {
+        let world = &pools.world;
+        let is_refused = |line: &str| assert!(!world.may_fail(line), "{self:?}: {line}");
+        match self {
+            Self::Sync | Self::Fault => is_refused("sync tank"),
+            Self::Commit => {
+                write_synced(&world.root().join("lost"), b"never promised").expect_err("it was not promised");
+            }
+            // A scrub reads what no cache has.
+            Self::Read => drop(world.may_fail("scrub -w tank")),
+            Self::Free => {
+                // The file was synced in an earlier transaction group.
+                _ = fs::remove_file(world.root().join("kept0"));
+                is_refused("sync tank");
+            }
+            Self::Kill => kill_process(process, Signal::KILL).expect("it lives"),
+        }
+    }
+}
+
+#[test]
+fn a_pool_whose_process_ends_loses_nothing_and_no_other_pool_notices() {
+    let Some(pools) = Pools::new() else { return };
+    let world = &pools.world;
+    let daemon = world.daemon_pid();
+    for (nth, end) in End::ALL.into_iter().enumerate() {
+        let (file, bytes) = (world.root().join(format!("kept{nth}")), vec![nth as u8 + 1; FILE_BYTES]);
+        write_synced(&file, &bytes).expect("it is promised");
+        let process = pools.process_of(POOL);
+        let longest = beside_commits(world, || {
+            if let Some((order, name)) = end.order() {
+                order.give(&disk(world, name));
+            }
+            end.meet(&pools, process);
+            pools.within("the process ends", |_| (!is_alive(process)).then_some(()));
+            if let Some((_, name)) = end.order() {
+                Order::take_back(&disk(world, name));
+            }
+            pools.until_open_again(POOL, process, &world.root());
+        });
+        // The mount of "third" went with the directory that it was in.
+        let third = world.root().join("third");
+        pools.within("a pool below is mounted again", |_| is_mounted(&third).then_some(()));
+        write_synced(&third.join("file"), b"of third").expect("it can be used");
+        println!("{end:?}: the longest commit of the other pool took {longest:?}");
+        assert!(longest < Duration::from_secs(2), "{end:?}: {longest:?}");
+        assert_eq!(fs::read(&file).expect("it is there"), bytes, "{end:?}");
+        assert_eq!(world.daemon_pid(), daemon, "{end:?}: the daemon goes on");
+        // The fourth end in ten minutes would keep the pool closed.
+        if nth % 3 == 2 {
+            world.zpool("destroy third");
+            world.zpool("export tank");
+            world.zpool(&format!("import -d {} tank", world.disks().display()));
+            create(world, "third", &world.root().join("third"));
+        }
+    }
+    let log = log(world);
+    for words in ["this panic belongs to a test", "the process of the pool has ended"] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+    pools.finish();
+}
+
+fn is_alive(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero())).unwrap_or_default();
+    // A process that nobody has waited for yet is a zombie.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+#[test]
+fn an_import_that_ends_its_process_is_refused_and_no_other_pool_notices() {
+    let Some(pools) = Pools::new() else { return };
+    let world = &pools.world;
+    let daemon = world.daemon_pid();
+    write_synced(&world.root().join("kept"), &[5; FILE_BYTES]).expect("it is promised");
+    // It is mounted below "tank".
+    world.zpool("destroy third");
+    world.zpool("export tank");
+    for order in [Order::PanicInRead, Order::PanicInWrite, Order::FaultInWrite] {
+        order.give(&disk(world, "a"));
+        let import = format!("import -d {} tank", world.disks().display());
+        let longest = beside_commits(world, || {
+            let why = world.refused(&import);
+            assert!(why.contains("the process that worked on the request has ended"), "{order:?}: {why}");
+            let is_panic = order != Order::FaultInWrite;
+            assert_eq!(why.contains("this panic belongs to a test"), is_panic, "{order:?}: {why}");
+        });
+        assert!(longest < Duration::from_secs(2), "{order:?}: {longest:?}");
+        Order::take_back(&disk(world, "a"));
+        assert_eq!(world.zpool("list -Ho name"), "other\n");
+    }
+    assert_eq!(world.daemon_pid(), daemon, "the daemon goes on");
+    world.import();
+    assert_eq!(fs::read(world.root().join("kept")).expect("it is there"), [5; FILE_BYTES]);
+    pools.finish();
+}
+
+#[test]
+fn a_pool_whose_processes_end_again_and_again_stays_closed() {
+    let Some(pools) = Pools::new() else { return };
+    let world = &pools.world;
+    for end in 1..=4 {
+        let process = pools.process_of(POOL);
+        kill_process(process, Signal::KILL).expect("it lives");
+        if end < 4 {
+            pools.until_open_again(POOL, process, &world.root());
+        }
+    }
+    let why = pools.within("the pool stays closed", |pools| {
+        let why = pools.world.run("zpool", "status tank");
+        let why = String::from_utf8_lossy(&why.stderr).into_owned();
+        why.contains("ended again and again").then_some(why)
+    });
+    assert!(why.contains("cannot open 'tank': its process has ended\n"), "{why}");
+    assert!(why.contains("use 'zpool import tank' to try again\n"), "{why}");
+    assert_eq!(world.zpool("list -Ho name"), "other\nthird\n");
+    world.import();
+    pools.finish();
+}
+
+#[test]
+fn no_process_of_a_pool_outlives_its_daemon() {
+    let Some(mut pools) = Pools::new() else { return };
+    let processes = ["other", POOL, "third"].map(|pool| pools.process_of(pool));
+    write_synced(&pools.world.root().join("kept"), &[5; FILE_BYTES]).expect("it is promised");
+    pools.world.kill_daemon();
+    pools.daemon.wait().expect("a child of ours");
+    pools.within("they end", |_| processes.iter().all(|process| !is_alive(*process)).then_some(()));
+    // The next command starts a daemon that holds all pools itself.
+    pools.world.restart();
+    assert_eq!(pools.world.zpool("list -Ho name"), "other\ntank\nthird\n");
+    assert_eq!(fs::read(pools.world.root().join("kept")).expect("it is there"), [5; FILE_BYTES]);
+    // "third" is mounted in a directory of "tank".
+    assert!(is_mounted(&pools.world.root().join("third")));
+    // And back again.
+    pools.world.kill_daemon();
+    pools.daemon = start(&pools.world, AS_DAEMON);
+    pools.within("the daemon answers", |pools| pools.client().answers().then_some(()));
+    assert_eq!(pools.world.zpool("list -Ho name"), "other\ntank\nthird\n");
+    assert!(is_mounted(&pools.world.root().join("third")));
+    pools.finish();
+}
+
+#[test]
+fn two_pools_of_one_name_are_not_open_at_once() {
+    let Some(pools) = Pools::new() else { return };
+    let world = &pools.world;
+    let more = disk(world, "more");
+    File::create(&more).and_then(|disk| disk.set_len(96 << 20)).expect("a disk");
+    let why = world.refused(&format!("create tank {}", more.display()));
+    assert!(why.contains("cannot create 'tank': pool already exists"), "{why}");
+    let why = world.refused(&format!("create -f more {}", disk(world, "a").display()));
+    assert!(why.contains("in use") || why.contains("is part of"), "{why}");
+    world.zpool(&format!("create -m none more {}", more.display()));
+    let guid = world.zpool("get -Hpo value guid more");
+    world.zpool("export more");
+    let why = world.refused(&format!("import -d {} {} tank", more.display(), guid.trim()));
+    assert!(why.contains("a pool with that name already exists"), "{why}");
+    world.zpool(&format!("import -d {} {}", more.display(), guid.trim()));
+    assert_eq!(world.zpool("list -Ho name"), "more\nother\ntank\nthird\n");
+    world.zpool("destroy more");
+    pools.finish();
+}

@@ -1,0 +1,137 @@
+//! A process for each pool, and a service that answers for all of them.
+//!
+//! ```text
+//!  commands ─► doors of the daemon ─► Supervisor ─┬─ Seat "tank" ─► PoolProcess ─► engine, mounts, devices of tank
+//!                                                 ├─ Seat "home" ─► PoolProcess ─► engine, mounts, devices of home
+//!                                                 └─ a pool that is nowhere: the engine of the daemon, without pools
+//! ```
+//! A pool's process is the same program with an engine of its own. It has a run-time directory and a list of
+//! pools to itself, so that its start brings back its pool as the start of a daemon brings back all pools.
+//! It serves its mounts itself: a write and an `fsync` never come by the daemon.
+//!
+//! What ends a process costs its pool some seconds: the requests under way fail, the mounts answer
+//! `ENOTCONN`, and a new process opens the pool and mounts it again. Other pools do not notice. A pool whose
+//! processes end again and again stays closed until somebody imports it.
+//!
+//! Pools that are looked for, made or imported are opened by a new process. Nothing that a label or a stream
+//! says is parsed in the daemon itself.
+//!
+//! Invariants
+//! - A process does not outlive its daemon: it ends when its standard input does.
+//!   (test: `no_process_of_a_pool_outlives_its_daemon`)
+//! - A name of a pool has one seat. (test: `two_pools_of_one_name_are_not_open_at_once`)
+//! - No acknowledgement leaves a process that has ended, and the next one opens the pool only when the lock of
+//!   the process before it is free.
+//!   (test: `a_pool_whose_process_ends_loses_nothing_and_no_other_pool_notices`)
+#![forbid(unsafe_code)]
+
+mod deaths;
+mod founding;
+mod injections;
+mod lists;
+mod mounts;
+mod pool_process;
+mod program;
+mod seat;
+mod seats;
+mod service;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::{RunPaths, Service};
+use env::{Env, Machine};
+use events::EventRing;
+
+pub use lists::{ListError, join_lists};
+pub use program::PoolProgram;
+
+use founding::NameTurns;
+use injections::Injections;
+use seats::Seats;
+
+/// What a supervisor stands on.
+pub struct Ground {
+    /// The time.
+    pub env: Arc<dyn Env>,
+    /// Small files.
+    pub machine: Arc<dyn Machine>,
+    /// The directories of the daemon.
+    pub paths: RunPaths,
+    /// How a process of a pool is started.
+    pub program: PoolProgram,
+    /// The memory of all pools in bytes.
+    pub memory_bytes: u64,
+}
+
+/// Pools that are open in processes of their own. Clones are the same supervisor. `B` is a service without
+/// pools: it answers for pools that no process has, so that such a request is refused in the same words.
+pub struct Supervisor<B>(Arc<Inner<B>>);
+
+impl<B> Clone for Supervisor<B> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+struct Inner<B> {
+    ground: Ground,
+    blank: B,
+    seats: Seats,
+    /// Who may make or import a pool of a name.
+    turns: NameTurns,
+    /// Events of all pools.
+    events: EventRing,
+    injections: Injections,
+    /// On the clock of the environment.
+    started: Duration,
+}
+
+impl<B: Service> Supervisor<B> {
+    /// Has no process yet.
+    pub fn new(ground: Ground, blank: B) -> Self {
+        let run = u64::try_from(ground.env.wall_clock().as_nanos()).unwrap_or(u64::MAX);
+        let started = ground.env.now();
+        Self(Arc::new(Inner {
+            ground,
+            blank,
+            seats: Seats::default(),
+            turns: NameTurns::default(),
+            events: EventRing::of_run(run.max(1)),
+            injections: Injections::default(),
+            started,
+        }))
+    }
+
+    /// Starts a process for each pool that was open when the last daemon ended, all at the same time, and
+    /// mounts their file systems in the order of mount points.
+    pub async fn restore(&self) {
+        let inner = &self.0;
+        let numbers = match lists::split_list(&*inner.ground.machine, &inner.ground.paths) {
+            Ok(numbers) => numbers,
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                return tracing::error!(%error, cause, "no pools brought back");
+            }
+        };
+        let count = numbers.len();
+        let opened = numbers.into_iter().map(|number| inner.bring_back(number, count));
+        futures::future::join_all(opened).await;
+        if let Err(failure) = self.mount_all(control::Mount::default()).await {
+            tracing::error!(%failure, "not all mounted");
+        }
+    }
+
+    /// Ends what waits for pools whose devices fail: the daemon is about to end.
+    pub async fn stop_waiting(&self) {
+        self.0.seats.begin_ending();
+        self.0.seats.all().iter().for_each(|seat| seat.terminate());
+    }
+
+    /// Waits until all processes have synced their pools and have ended.
+    pub async fn settle(&self) {
+        self.stop_waiting().await;
+        futures::future::join_all(self.0.seats.all().iter().map(|seat| seat.until_closed())).await;
+    }
+}

@@ -1,0 +1,76 @@
+//! Mounts of several pools: one pool may be mounted below another.
+
+use std::sync::Arc;
+
+use control::{Failure, Mount, MountInfo, Mounts, ProcessDueMounts, Service, Unmount};
+
+use crate::seat::Seat;
+use crate::{Inner, Supervisor};
+
+type Done<T = ()> = Result<T, Failure>;
+
+impl<B: Service> Supervisor<B> {
+    /// Mounts all that is to be mounted by itself.
+    pub(crate) async fn mount_all(&self, call: Mount) -> Done {
+        self.0.mount_those(&self.0.seats.all(), &call).await
+    }
+}
+
+impl<B: Service> Inner<B> {
+    /// Mounts what is to be mounted of these pools, in the order of mount points. Returns the first failure;
+    /// the others are still mounted.
+    pub async fn mount_those(&self, seats: &[Arc<Seat>], call: &Mount) -> Done {
+        let mut outcome = Ok(());
+        let mut due = Vec::new();
+        for seat in seats {
+            let ask = ProcessDueMounts { pool: seat.name.clone(), mount: call.clone() };
+            match seat.ask(&ask).await {
+                Ok(found) => {
+                    outcome = outcome.and(found.failure.map_or(Ok(()), Err));
+                    due.extend(found.mounts.into_iter().map(|(place, dataset)| (place, dataset, seat)));
+                }
+                Err(failure) => outcome = outcome.and(Err(failure)),
+            }
+        }
+        due.sort_by(|a, b| std::path::Path::new(&a.0).cmp(std::path::Path::new(&b.0)).then(a.1.cmp(&b.1)));
+        for (_, dataset, seat) in due {
+            let one = Mount { dataset: Some(dataset), ..call.clone() };
+            outcome = outcome.and(seat.ask(&one).await);
+        }
+        outcome
+    }
+
+    /// Lists what is mounted of all pools that are open.
+    pub async fn list_mounts(&self) -> Vec<MountInfo> {
+        self.of_each_open(&Mounts {}).await.into_iter().flatten().collect()
+    }
+
+    /// Unmounts everything, the deepest mount points first.
+    pub async fn unmount_all(&self, force: bool) -> Done {
+        let mut mounted = self.list_mounts().await;
+        mounted.sort_by(|a, b| std::path::Path::new(&b.mountpoint).cmp(std::path::Path::new(&a.mountpoint)));
+        for mount in mounted {
+            let Some(seat) = self.seats.of(&mount.dataset) else { continue };
+            let target = Some(mount.mountpoint);
+            seat.ask(&Unmount { target, force }).await?;
+        }
+        Ok(())
+    }
+
+    /// Unmounts a dataset, or what is mounted at a path.
+    pub async fn unmount_one(&self, target: String, force: bool) -> Done {
+        let seat = match target.starts_with('/') {
+            true => {
+                let mounted = self.list_mounts().await;
+                let found = mounted.iter().find(|mount| mount.mountpoint == target);
+                found.and_then(|mount| self.seats.of(&mount.dataset))
+            }
+            false => self.seats.of(&target),
+        };
+        let call = Unmount { target: Some(target), force };
+        match seat {
+            Some(seat) => seat.ask(&call).await,
+            None => self.blank.unmount(call).await,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! A process that holds one pool, or that looks for pools.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use control::{
+    ByteSink, ByteSource, Call, ClientError, DaemonStatus, DaemonStatusCall, Events, EventsSeen, Failure,
+    FailureKind, Relay, RunPaths,
+};
+use events::EventRing;
+use ondisk::NvList;
+use parking_lot::Mutex;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use tokio::process::{Child, ChildStdin};
+
+use crate::program::PoolProgram;
+
+const POLL_FIRST: Duration = Duration::from_millis(1);
+const POLL_MAX: Duration = Duration::from_millis(20);
+/// How long a look for events waits for one.
+const EVENTS_WAIT_MILLIS: u64 = 1000;
+
+/// A process that was started, and may have ended since.
+pub struct PoolProcess {
+    paths: RunPaths,
+    relay: Relay,
+    pid: u32,
+    /// The process, whatever its number is later used for.
+    handle: OwnedFd,
+    /// The process ends when this is closed.
+    lifeline: Mutex<Option<ChildStdin>>,
+    /// How far its events were read.
+    seen: tokio::sync::Mutex<EventsSeen>,
+}
+
+impl PoolProcess {
+    /// Starts a process. [`Self::until_ready`] waits for its answers. The child is for whoever waits for its
+    /// end.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn start(
+        program: &PoolProgram,
+        paths: &RunPaths,
+        number: u64,
+        memory: u64,
+    ) -> io::Result<(Self, Child)> {
+        let paths = paths.of_pool(number);
+        let mut child = program.start(number, memory)?;
+        let pid = child.id().ok_or(io::ErrorKind::NotFound)?;
+        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+        let handle = pidfd_open(raw, PidfdFlags::empty())?;
+        let lifeline = Mutex::new(child.stdin.take());
+        let (relay, seen) = (Relay::new(paths.socket()), tokio::sync::Mutex::default());
+        Ok((Self { paths, relay, pid, handle, lifeline, seen }, child))
+    }
+
+    /// The number of the process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Waits until the process has opened its pool, if it has one, and answers.
+    ///
+    /// # Errors
+    /// The process has ended before that.
+    pub async fn until_ready(&self, child: &mut Child) -> Result<DaemonStatus, Failure> {
+        let mut pause = POLL_FIRST;
+        loop {
+            if let Ok(status) = self.relay.call(&DaemonStatusCall {}).await
+                && status.pid == self.pid
+            {
+                return Ok(status);
+            }
+            tokio::select! {
+                _ = child.wait() => return Err(self.last_words()),
+                () = tokio::time::sleep(pause) => {}
+            }
+            pause = (pause * 2).min(POLL_MAX);
+        }
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    /// The refusal, or that the process has ended.
+    pub async fn ask<C: Call>(&self, call: &C) -> Result<C::Answer, Failure> {
+        self.relay.call(call).await.map_err(|error| self.failure(error))
+    }
+
+    /// The same for an answer that follows bytes.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn ask_for_bytes<C: Call>(&self, call: &C, sink: ByteSink) -> Result<C::Answer, Failure> {
+        self.relay.call_for_bytes(call, sink).await.map_err(|error| self.failure(error))
+    }
+
+    /// The same for a request about bytes.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub async fn ask_with_source<C: Call>(&self, call: &C, source: ByteSource) -> Result<C::Answer, Failure> {
+        self.relay.call_with_source(call, source).await.map_err(|error| self.failure(error))
+    }
+
+    /// Has the process sync its pool and end.
+    pub fn terminate(&self) {
+        // Fails for a process that has ended.
+        _ = pidfd_send_signal(&self.handle, Signal::TERM);
+    }
+
+    /// Has a process end that holds nothing any more.
+    pub fn let_go(&self) {
+        drop(self.lifeline.lock().take());
+    }
+
+    /// Follows the events of the process until the process ends.
+    pub async fn follow_events(&self, into: &EventRing) {
+        loop {
+            let seen = *self.seen.lock().await;
+            let wait = Events { seen, wait_millis: EVENTS_WAIT_MILLIS };
+            if self.relay.call(&wait).await.is_err() || self.take_events(into).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes over the events that were not taken over yet.
+    ///
+    /// # Errors
+    /// The process has ended.
+    pub async fn take_events(&self, into: &EventRing) -> Result<(), ClientError> {
+        let mut seen = self.seen.lock().await;
+        let page = self.relay.call(&Events { seen: *seen, wait_millis: 0 }).await?;
+        *seen = page.seen;
+        for event in page.events {
+            match NvList::decode(&event) {
+                Ok(event) => into.take_over(event),
+                Err(error) => tracing::warn!(%error, "an event of a pool's process makes no sense"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Why the process has ended, if a panic ended it.
+    pub fn last_words(&self) -> Failure {
+        let failure =
+            Failure::new(FailureKind::Unavailable, "the process that worked on the request has ended");
+        match std::fs::read_to_string(self.last_words_file()) {
+            Ok(words) => failure.and(words.trim()),
+            Err(_) => failure,
+        }
+    }
+
+    fn last_words_file(&self) -> PathBuf {
+        self.paths.last_words()
+    }
+
+    fn failure(&self, error: ClientError) -> Failure {
+        match error {
+            ClientError::Refused(failure) => failure,
+            ClientError::Unreachable { .. } | ClientError::Lost(_) => self.last_words(),
+            other => Failure::new(FailureKind::Other, other.to_string()),
+        }
+    }
+}

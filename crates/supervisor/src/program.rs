@@ -1,0 +1,35 @@
+//! How a process of a pool is started.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use tokio::process::{Child, Command};
+
+/// A program that becomes the process of a pool. It finds its number and its memory in the environment. It
+/// reads its standard input, and ends when that ends.
+#[derive(Clone, Debug)]
+pub struct PoolProgram {
+    /// The file.
+    pub path: PathBuf,
+    /// Its words.
+    pub words: Vec<OsString>,
+    /// The variable for the number of the process.
+    pub number: &'static str,
+    /// The variable for the memory in bytes.
+    pub memory: &'static str,
+}
+
+impl PoolProgram {
+    /// # Errors
+    /// The system's.
+    pub(crate) fn start(&self, number: u64, memory_bytes: u64) -> std::io::Result<Child> {
+        Command::new(&self.path)
+            .args(&self.words)
+            .env(self.number, number.to_string())
+            .env(self.memory, memory_bytes.to_string())
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .spawn()
+    }
+}

@@ -1,0 +1,398 @@
+//! The requests: each goes to the process of its pool, and what is about all pools to all processes.
+
+use std::sync::Arc;
+
+use control::*;
+use events::Seen;
+use futures::future::{join_all, select};
+use std::time::Duration;
+
+use crate::pool_process::PoolProcess;
+use crate::seat::SeatState;
+use crate::{Inner, Supervisor};
+
+type Done<T = ()> = Result<T, Failure>;
+
+/// So long a request for events waits at most.
+const EVENTS_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Requests that go to the process of the pool that a field names.
+macro_rules! to_pool_of {
+    ($($method:ident($call:ident) by $field:ident -> $answer:ty;)*) => {
+        $(
+            async fn $method(&self, call: $call) -> Done<$answer> {
+                match self.0.seats.of(&call.$field) {
+                    Some(seat) => seat.ask(&call).await,
+                    None => self.0.blank.$method(call).await,
+                }
+            }
+        )*
+    };
+}
+
+/// The same for requests that may name no pool, which go to all processes.
+macro_rules! to_pool_of_or_all {
+    ($($method:ident($call:ident) by $field:ident -> $answer:ty;)*) => {
+        $(
+            async fn $method(&self, call: $call) -> Done<$answer> {
+                match call.$field.as_deref().map(|name| self.0.seats.of(name)) {
+                    Some(Some(seat)) => seat.ask(&call).await,
+                    Some(None) => self.0.blank.$method(call).await,
+                    None => Ok(self.0.of_each(&call).await?.into_iter().flatten().collect()),
+                }
+            }
+        )*
+    };
+}
+
+impl<B: Service> Service for Supervisor<B> {
+    to_pool_of! {
+        pool_add(PoolAdd) by pool -> ();
+        pool_attach(PoolAttach) by pool -> ();
+        pool_detach(PoolDetach) by pool -> ();
+        pool_remove(PoolRemove) by pool -> ();
+        pool_remove_stop(PoolRemoveStop) by pool -> ();
+        pool_remove_cost(PoolRemoveCost) by pool -> u64;
+        pool_offline(PoolOffline) by pool -> ();
+        pool_online(PoolOnline) by pool -> DeviceState;
+        pool_reguid(PoolReguid) by pool -> ();
+        pool_split(PoolSplit) by pool -> SplitOff;
+        pool_reopen(PoolReopen) by pool -> ();
+        pool_initialize(PoolInitialize) by pool -> ();
+        pool_trim(PoolTrim) by pool -> ();
+        pool_upgrade(PoolUpgrade) by pool -> Vec<String>;
+        pool_missing(PoolMissing) by pool -> Vec<String>;
+        pool_vdev_props(PoolVdevProps) by pool -> Vec<Vec<NameValue>>;
+        pool_note(PoolNote) by pool -> ();
+        pool_history(PoolHistory) by pool -> Vec<Vec<u8>>;
+        inject_action(InjectAction) by pool -> ();
+        pool_io(PoolIo) by pool -> PoolIoInfo;
+        pool_log_facts(PoolLogFacts) by pool -> LogFacts;
+        pool_log_users(PoolLogUsers) by pool -> LogUsers;
+        pool_log_record(PoolLogRecord) by pool -> LogRecording;
+        pool_set(PoolSet) by pool -> ();
+        pool_scrub(PoolScrub) by pool -> ();
+        pool_checkpoint(PoolCheckpoint) by pool -> ();
+        pool_clear(PoolClear) by pool -> ();
+        dataset_accounts(DatasetAccounts) by name -> Vec<Account>;
+        dataset_deleting(DatasetDeleting) by name -> u64;
+        dataset_permissions(DatasetPermissions) by name -> Vec<Delegations>;
+        dataset_allow(DatasetAllow) by name -> ();
+        dataset_create(DatasetCreate) by name -> DatasetMade;
+        dataset_destroy(DatasetDestroy) by name -> Vec<String>;
+        dataset_set(DatasetSet) by name -> ();
+        dataset_inherit(DatasetInherit) by name -> ();
+        dataset_rename(DatasetRename) by name -> ();
+        dataset_rollback(DatasetRollback) by snapshot -> ();
+        dataset_clone(DatasetClone) by name -> ();
+        dataset_promote(DatasetPromote) by name -> ();
+        dataset_receive_abort(DatasetReceiveAbort) by name -> ();
+        snapshot_create(SnapshotCreate) by pool -> ();
+        snapshot_destroy(SnapshotDestroy) by dataset -> SnapshotsGoing;
+        snapshot_hold(SnapshotHold) by name -> ();
+        snapshot_release(SnapshotRelease) by name -> ();
+        snapshot_holds(SnapshotHolds) by name -> Vec<HeldSnapshot>;
+        bookmark_create(BookmarkCreate) by name -> ();
+        bookmark_redact(BookmarkRedact) by snapshot -> ();
+        bookmark_destroy(BookmarkDestroy) by name -> ();
+        process_due_mounts(ProcessDueMounts) by pool -> DueMounts;
+    }
+
+    to_pool_of_or_all! {
+        dataset_list(DatasetList) by root -> Vec<DatasetInfo>;
+        dataset_logs(DatasetLogs) by pool -> Vec<LogInfo>;
+    }
+
+    async fn pool_create(&self, call: PoolCreate) -> Done {
+        let inner = Arc::clone(&self.0);
+        to_its_end(async move { inner.create(call).await }).await
+    }
+
+    async fn pool_import(&self, call: PoolImport) -> Done<Imported> {
+        let inner = Arc::clone(&self.0);
+        to_its_end(async move { inner.import(call).await }).await
+    }
+
+    async fn import_scan(&self, call: ImportScan) -> Done<Vec<ImportCandidate>> {
+        let inner = Arc::clone(&self.0);
+        to_its_end(async move { inner.scan(call).await }).await
+    }
+
+    async fn label_clear(&self, call: LabelClear) -> Done {
+        let inner = Arc::clone(&self.0);
+        to_its_end(async move { inner.clear_label(call).await }).await
+    }
+
+    async fn pool_destroy(&self, call: PoolDestroy) -> Done {
+        match self.0.seats.of(&call.pool) {
+            Some(_) => self.0.close(call.pool.clone(), call).await,
+            None => self.0.blank.pool_destroy(call).await,
+        }
+    }
+
+    async fn pool_export(&self, call: PoolExport) -> Done {
+        match self.0.seats.of(&call.pool) {
+            Some(_) => self.0.close(call.pool.clone(), call).await,
+            None => self.0.blank.pool_export(call).await,
+        }
+    }
+
+    async fn pool_list(&self, _: PoolList) -> Done<Vec<PoolInfo>> {
+        Ok(self.0.pool_infos().await)
+    }
+
+    async fn pool_sync(&self, call: PoolSync) -> Done {
+        if call.pools.is_empty() {
+            return self.0.of_each(&call).await.map(drop);
+        }
+        for name in call.pools {
+            let one = PoolSync { pools: vec![name.clone()], force: call.force };
+            match self.0.seats.of(&name) {
+                Some(seat) => seat.ask(&one).await?,
+                None => self.0.blank.pool_sync(one).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn events(&self, call: Events) -> Done<EventsPage> {
+        let ring = &self.0.events;
+        let seen = Seen { run: call.seen.run, eid: call.seen.eid };
+        let wait = Duration::from_millis(call.wait_millis).min(EVENTS_WAIT_MAX);
+        if wait > Duration::ZERO {
+            select(Box::pin(ring.until_after(seen)), Box::pin(tokio::time::sleep(wait))).await;
+        }
+        let page = ring.after(seen);
+        Ok(EventsPage {
+            events: page.events.iter().map(ondisk::NvList::encode).collect(),
+            dropped: page.dropped,
+            seen: EventsSeen { run: page.seen.run, eid: page.seen.eid },
+        })
+    }
+
+    async fn events_clear(&self, _: EventsClear) -> Done<u64> {
+        for process in self.0.open() {
+            // A process that has just ended has no events.
+            _ = process.take_events(&self.0.events).await;
+        }
+        Ok(self.0.events.clear())
+    }
+
+    async fn inject_list(&self, call: InjectList) -> Done<Vec<InjectHandler>> {
+        let mut all = Vec::new();
+        for process in self.0.open() {
+            let listed = process.ask(&call).await.unwrap_or_default();
+            all.extend(self.0.injections.rename(process.pid(), listed));
+        }
+        all.sort_by_key(|handler| handler.id);
+        Ok(all)
+    }
+
+    async fn inject_add(&self, call: InjectAdd) -> Done<u64> {
+        let Some(seat) = self.0.seats.of(&call.pool) else { return self.0.blank.inject_add(call).await };
+        let process = seat.process().await?;
+        let own = process.ask(&call).await?;
+        Ok(self.0.injections.add(process.pid(), own))
+    }
+
+    async fn inject_cancel(&self, call: InjectCancel) -> Done {
+        let Some(id) = call.id else { return self.0.of_each(&call).await.map(drop) };
+        let found = self.0.injections.find(id);
+        let process = found.and_then(|(pid, _)| self.0.open().into_iter().find(|open| open.pid() == pid));
+        match (found, process) {
+            (Some((_, own)), Some(process)) => process.ask(&InjectCancel { id: Some(own) }).await,
+            _ => self.0.blank.inject_cancel(call).await,
+        }
+    }
+
+    async fn dataset_send(&self, call: DatasetSend, sink: ByteSink) -> Done {
+        match self.0.seat_of_send(&call) {
+            Some(seat) => seat.ask_for_bytes(&call, sink).await,
+            None => self.0.blank.dataset_send(call, sink).await,
+        }
+    }
+
+    async fn dataset_send_size(&self, call: DatasetSendSize) -> Done<Vec<SendSize>> {
+        match self.0.seat_of_send(&call.send) {
+            Some(seat) => seat.ask(&call).await,
+            None => self.0.blank.dataset_send_size(call).await,
+        }
+    }
+
+    async fn dataset_send_skipped(&self, call: DatasetSendSkipped) -> Done<Vec<String>> {
+        match self.0.seat_of_send(&call.send) {
+            Some(seat) => seat.ask(&call).await,
+            None => self.0.blank.dataset_send_skipped(call).await,
+        }
+    }
+
+    async fn dataset_diff(&self, call: DatasetDiff, sink: ByteSink) -> Done {
+        match self.0.seats.of(&call.dataset) {
+            Some(seat) => seat.ask_for_bytes(&call, sink).await,
+            None => self.0.blank.dataset_diff(call, sink).await,
+        }
+    }
+
+    async fn dataset_receive(&self, call: DatasetReceive, source: ByteSource) -> Done<Vec<ReceivedSnapshot>> {
+        match self.0.seats.of(&call.target) {
+            Some(seat) => seat.ask_with_source(&call, source).await,
+            None => self.0.blank.dataset_receive(call, source).await,
+        }
+    }
+
+    async fn mount(&self, call: Mount) -> Done {
+        match call.dataset.as_deref().map(|name| self.0.seats.of(name)) {
+            Some(Some(seat)) => seat.ask(&call).await,
+            Some(None) => self.0.blank.mount(call).await,
+            None => self.mount_all(call).await,
+        }
+    }
+
+    async fn unmount(&self, call: Unmount) -> Done {
+        match call.target {
+            Some(target) => self.0.unmount_one(target, call.force).await,
+            None => self.0.unmount_all(call.force).await,
+        }
+    }
+
+    async fn mounts(&self, _: Mounts) -> Done<Vec<MountInfo>> {
+        Ok(self.0.list_mounts().await)
+    }
+
+    async fn check_delegated(&self, peer: Peer, call: Delegated) -> Done<bool> {
+        let seat = match &call {
+            Delegated::Send(send) => self.0.seat_of_send(send),
+            other => self.0.seats.of(other.pool()),
+        };
+        match seat {
+            Some(seat) => seat.ask(&ProcessPermit { peer, delegated: Some(call) }).await,
+            None => self.0.blank.check_delegated(peer, call).await,
+        }
+    }
+
+    async fn let_note(&self, uid: u32, subject: &str) {
+        let Some(seat) = self.0.seats.of(subject) else { return };
+        let call = ProcessLetNote { uid, subject: subject.to_owned() };
+        if let Err(failure) = seat.ask(&call).await {
+            tracing::warn!(pool = seat.name, %failure, "a command of a user is not in the history");
+        }
+    }
+
+    async fn process_permit(&self, call: ProcessPermit) -> Done<bool> {
+        match call.delegated {
+            Some(delegated) => self.check_delegated(call.peer, delegated).await,
+            None => Ok(false),
+        }
+    }
+
+    async fn process_let_note(&self, call: ProcessLetNote) -> Done {
+        self.let_note(call.uid, &call.subject).await;
+        Ok(())
+    }
+
+    async fn process_memory(&self, _: ProcessMemory) -> Done {
+        let line = "the daemon shares its memory among its processes itself";
+        Err(Failure::new(FailureKind::Unsupported, line))
+    }
+
+    async fn daemon_status(&self, call: DaemonStatusCall) -> Done<DaemonStatus> {
+        let ground = &self.0.ground;
+        let mut status = DaemonStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_secs: ground.env.now().saturating_sub(self.0.started).as_secs(),
+            ..DaemonStatus::default()
+        };
+        for seat in self.0.seats.all() {
+            match seat.state() {
+                SeatState::Open(process) => {
+                    // A process that has just ended is soon opening.
+                    let Ok(own) = process.ask(&call).await else { continue };
+                    status.pools.extend(own.pools);
+                    status.failed.extend(own.failed);
+                    status.under_way.extend(own.under_way);
+                }
+                SeatState::Opening => {
+                    let line = "its process has ended, and another process opens it".to_owned();
+                    status.failed.push((seat.name.clone(), vec![line]));
+                }
+                SeatState::Down(why) => status.failed.push((seat.name.clone(), why.stderr)),
+                SeatState::Closed => {}
+            }
+        }
+        Ok(status)
+    }
+
+    async fn daemon_stop(&self, call: DaemonStop) -> Done {
+        self.0.seats.begin_ending();
+        for done in join_all(self.0.open().iter().map(|process| process.ask(&call))).await {
+            done?;
+        }
+        Ok(())
+    }
+}
+
+/// Has work done to its end, whoever waits for it: a process that was started has to get its seat, or to end.
+async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Done<T>> + Send + 'static) -> Done<T> {
+    let done = tokio::spawn(work).await;
+    done.unwrap_or_else(|error| Err(Failure::new(FailureKind::Other, error.to_string())))
+}
+
+impl<B: Service> Inner<B> {
+    /// Returns the seat of the pool that a stream is sent from. A token names the snapshot in its own words.
+    fn seat_of_send(&self, call: &DatasetSend) -> Option<Arc<crate::seat::Seat>> {
+        match call.token.as_deref().map(stream::token_state) {
+            Some(state) => self.seats.of(&state.ok()?.toname),
+            None => self.seats.of(&call.snapshot),
+        }
+    }
+
+    /// Returns the processes that answer.
+    fn open(&self) -> Vec<Arc<PoolProcess>> {
+        self.seats.all().iter().filter_map(|seat| seat.open()).collect()
+    }
+
+    /// Asks the process of each open pool, all at the same time. A process that ends meanwhile is left out.
+    pub async fn of_each_open<C: Call>(&self, call: &C) -> Vec<C::Answer> {
+        let asked = self.open();
+        let answers = join_all(asked.iter().map(|process| process.ask(call))).await;
+        answers.into_iter().filter_map(Result::ok).collect()
+    }
+
+    /// The same, and the first refusal counts.
+    async fn of_each<C: Call>(&self, call: &C) -> Done<Vec<C::Answer>> {
+        let seats = self.seats.all();
+        let ask = async |seat: &Arc<crate::seat::Seat>| match seat.state() {
+            SeatState::Open(process) => process.ask(call).await.map(Some),
+            _ => Ok(None),
+        };
+        let answers = join_all(seats.iter().map(ask)).await;
+        answers.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    /// Describes all open pools, in the order of their names.
+    pub async fn pool_infos(&self) -> Vec<PoolInfo> {
+        self.of_each_open(&PoolList {}).await.into_iter().flatten().collect()
+    }
+
+    /// Exports or destroys a pool. Its process ends afterwards.
+    async fn close<C: Call<Answer = ()> + Clone>(&self, pool: String, call: C) -> Done {
+        let Some(seat) = self.seats.of(&pool) else { return Err(Failure::no_such_pool(&pool)) };
+        let process = match seat.process().await {
+            Ok(process) => process,
+            Err(_) if matches!(seat.state(), SeatState::Down(_)) => {
+                // As with a pool whose devices are gone: the daemon forgets it.
+                self.seats.remove(&seat);
+                crate::lists::forget(&self.ground.paths, seat.number);
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        };
+        process.ask(&call).await?;
+        // Its last events.
+        _ = process.take_events(&self.events).await;
+        seat.let_go();
+        seat.until_closed().await;
+        Ok(())
+    }
+}
