@@ -387,7 +387,14 @@ fn two_pools_of_one_name_are_not_open_at_once() {
     let why = world.refused(&format!("create tank {}", more.display()));
     assert!(why.contains("cannot create 'tank': pool already exists"), "{why}");
     let why = world.refused(&format!("create -f more {}", disk(world, "a").display()));
-    assert!(why.contains("in use") || why.contains("is part of"), "{why}");
+    assert!(why.contains("is part of active pool 'tank'"), "{why}");
+    let spare = disk(world, "spare");
+    File::create(&spare).and_then(|disk| disk.set_len(96 << 20)).expect("a disk");
+    world.zpool(&format!("add other spare {}", spare.display()));
+    let why = world.refused(&format!("create -f more {}", spare.display()));
+    assert!(why.contains("is reserved as a hot spare for pool other"), "{why}");
+    let why = world.refused(&format!("add -f third {}", disk(world, "a").display()));
+    assert!(why.contains("is part of active pool 'tank'"), "{why}");
     world.zpool(&format!("create -m none more {}", more.display()));
     let guid = world.zpool("get -Hpo value guid more");
     world.zpool("export more");

@@ -264,8 +264,6 @@ calls! {
         rewind_to: Option<u64>,
         /// Check whether that would work, change nothing.
         dry_run: bool,
-        /// The names of pools that other processes of the daemon hold.
-        names_taken: Vec<String>,
     }
 
     /// Enables every feature that new pools have, as far as its `compatibility` allows; gives their

@@ -31,11 +31,34 @@ calls! {
         mount: Mount,
     }
 
+    /// Lists what the pools of the process hold.
+    change ProcessHoldings at "/v1/process/holdings" gives Vec<Holdings> {}
+
+    /// Says what the pools of other processes hold, in place of what was said before.
+    change ProcessSiblings at "/v1/process/siblings" gives () {
+        /// The pools.
+        siblings: Vec<Holdings>,
+    }
+
     /// Sets the memory that the process takes for its pool.
     change ProcessMemory at "/v1/process/memory" gives () {
         /// The memory in bytes.
         bytes: u64,
     }
+}
+
+/// What an open pool holds that no other pool may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Holdings {
+    /// The name of the pool.
+    pub pool: String,
+    /// Its guid.
+    pub guid: u64,
+    /// The paths of its devices.
+    pub devices: Vec<String>,
+    /// The paths of its hot spares.
+    pub spares: Vec<String>,
 }
 
 /// Datasets that are to be mounted.

@@ -54,7 +54,8 @@ impl Holder {
 
     pub(super) async fn scan(&self, call: ImportScan) -> Result<Vec<ImportCandidate>, Failure> {
         let paths = self.paths(&call.search);
-        let open: BTreeSet<u64> = self.all().iter().map(|held| held.pool.guid().get()).collect();
+        let mut open: BTreeSet<u64> = self.all().iter().map(|held| held.pool.guid().get()).collect();
+        open.extend(self.siblings.guids());
         let is_meant = |candidate: &Candidate| {
             let destroyed = candidate.pool.state == PoolState::Destroyed;
             destroyed == call.destroyed && !open.contains(&candidate.guid.get())

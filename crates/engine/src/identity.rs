@@ -14,7 +14,10 @@ impl Holder {
         let held = self.pool(&call.pool)?;
         let refuse =
             |kind, reason: &str| Failure::cannot(kind, "reguid", &call.pool, reason).exits(LIBRARY_FAILED);
-        let is_taken = |guid: u64| self.all().iter().any(|held| held.pool.guid().get() == guid);
+        let is_taken = |guid: u64| {
+            let is_here = self.all().iter().any(|held| held.pool.guid().get() == guid);
+            is_here || self.siblings.name_of(guid).is_some()
+        };
         match call.guid {
             Some(0) => return Err(refuse(FailureKind::Invalid, "invalid argument for this pool operation")),
             Some(guid) if is_taken(guid) => return Err(refuse(FailureKind::Exists, "pool already exists")),

@@ -34,7 +34,7 @@ impl Holder {
             let bad = |error: NameError| refuse(FailureKind::Invalid, &error.to_string()).and(NEW_NAME);
             crate::names::check_pool(name).map_err(bad)?;
         }
-        self.check_name_is_free(new, &call.names_taken)?;
+        self.check_name_is_free(new)?;
         spec.read_only |= call.dry_run;
         let newest = self.newest_state(&spec).await;
         let imported = Pool::import(Arc::clone(&self.env), &spec, self.tuning()).await;
@@ -97,8 +97,8 @@ impl Holder {
     }
 
     /// A pool imported by guid may have the name of one that is open.
-    fn check_name_is_free(&self, name: Option<String>, taken: &[String]) -> Result<(), Failure> {
-        let is_taken = |name: &String| self.pools.read().contains_key(name) || taken.contains(name);
+    fn check_name_is_free(&self, name: Option<String>) -> Result<(), Failure> {
+        let is_taken = |name: &String| self.pools.read().contains_key(name) || self.siblings.has_name(name);
         let Some(name) = name.filter(is_taken) else { return Ok(()) };
         let reason = "a pool with that name already exists";
         Err(Failure::cannot(FailureKind::Exists, "import", &name, reason).and(NEW_NAME))

@@ -88,6 +88,7 @@ mod saved;
 pub mod send;
 mod service;
 mod settings;
+mod siblings;
 pub mod snapshots;
 mod snapspec;
 pub mod spec;
@@ -123,6 +124,7 @@ use notable::Notable;
 use parking_lot::{Mutex, RwLock};
 use pool::{Host, Tuning};
 use restore::Absent;
+use siblings::Siblings;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
@@ -186,6 +188,8 @@ struct Holder {
     notable: Notable,
     /// Streams that are sent and received.
     streams: Streams,
+    /// Pools that other processes hold.
+    siblings: Siblings,
     /// Held while devices are taken: for new pools, for new vdevs, to be wiped.
     taking: async_lock::Mutex<()>,
     /// Held while what depends on the set of open pools follows it.
@@ -209,6 +213,7 @@ impl Engine {
             turns: Turns::new(Arc::clone(&env)),
             notable: Notable::default(),
             streams: Streams::default(),
+            siblings: Siblings::default(),
             env,
             machine,
             runner,

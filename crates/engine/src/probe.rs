@@ -49,12 +49,15 @@ impl Holder {
     pub(super) async fn claim_by_label(&self, path: &Path) -> Option<(Claim, String)> {
         let device = self.env.open(path, OpenMode::ReadOnly).await.ok()?;
         let used = label_use(&self.env, &device).await.ok()?;
-        let open = |guid| self.all().into_iter().find(|held| held.pool.guid() == guid);
+        let here = |guid| self.all().into_iter().find(|held| held.pool.guid() == guid);
         match &used {
-            LabelUse::Pool { guid, .. } => match open(*guid) {
-                Some(held) => Some((Claim::Active, held.pool.name())),
-                None => claim_of(used),
-            },
+            LabelUse::Pool { guid, .. } => {
+                let open = here(*guid).map(|held| held.pool.name());
+                match open.or_else(|| self.siblings.name_of(guid.get())) {
+                    Some(name) => Some((Claim::Active, name)),
+                    None => claim_of(used),
+                }
+            }
             _ => claim_of(used),
         }
     }
@@ -65,7 +68,8 @@ impl Holder {
         let lists = |held: &crate::Held| {
             held.pool.spares().iter().any(|spare| self.machine.identity(&spare.path) == Some(device))
         };
-        self.all().into_iter().find(|held| lists(held)).map(|held| held.pool.name())
+        let here = self.all().into_iter().find(|held| lists(held)).map(|held| held.pool.name());
+        here.or_else(|| self.siblings.lister(|path| self.machine.identity(path) == Some(device)))
     }
 
     /// The open pool that has this device.
@@ -75,7 +79,8 @@ impl Holder {
             let leaves = held.pool.vdevs().leaves().into_iter().chain(held.pool.cache_leaves());
             leaves.into_iter().any(|leaf| self.machine.identity(&leaf.path()) == Some(device))
         };
-        self.all().into_iter().find(|held| holds(held)).map(|held| held.pool.name())
+        let here = self.all().into_iter().find(|held| holds(held)).map(|held| held.pool.name());
+        here.or_else(|| self.siblings.holder(|path| self.machine.identity(path) == Some(device)))
     }
 }
 

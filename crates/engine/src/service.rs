@@ -330,6 +330,15 @@ impl Service for Engine {
         Ok(DueMounts { mounts: mounts.collect(), failure: found.err() })
     }
 
+    async fn process_holdings(&self, _: ProcessHoldings) -> Done<Vec<Holdings>> {
+        self.run(async move |holder| Ok(holder.holdings())).await
+    }
+
+    async fn process_siblings(&self, call: ProcessSiblings) -> Done {
+        self.0.siblings.set(call.siblings);
+        Ok(())
+    }
+
     async fn process_memory(&self, call: ProcessMemory) -> Done {
         self.0.memory.set_full(call.bytes);
         Ok(())

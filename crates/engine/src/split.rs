@@ -36,7 +36,7 @@ impl Holder {
         if call.dry_run {
             return Ok(split);
         }
-        if self.pools.read().contains_key(&call.new_name) {
+        if self.pools.read().contains_key(&call.new_name) || self.siblings.has_name(&call.new_name) {
             return Err(refuse(FailureKind::Exists, "pool already exists"));
         }
         let work: BoxFuture<'_, Result<Arc<Pool>, PoolError>> =

@@ -5,13 +5,14 @@ use std::sync::{Arc, Weak};
 
 use control::{
     Failure, FailureKind, ImportCandidate, ImportScan, Imported, LabelClear, PoolCreate, PoolExport,
-    PoolImport, Service,
+    PoolImport, ProcessHoldings, ProcessSiblings, Service,
 };
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::Inner;
 use crate::lists;
+use crate::pool_process::PoolProcess;
 use crate::seat::SeatState;
 use crate::watch::Started;
 
@@ -45,7 +46,7 @@ impl<B: Service> Inner<B> {
             // Refuses.
             return seat.ask(&call).await;
         }
-        let started = self.start_blank().await?;
+        let started = self.start_sibling().await?;
         let made = started.process.ask(&call).await;
         if made.is_ok() && !call.dry_run {
             return self.keep(call.name, started).await;
@@ -55,12 +56,17 @@ impl<B: Service> Inner<B> {
     }
 
     /// Opens a pool in a process of its own.
-    pub async fn import(self: &Arc<Self>, mut call: PoolImport) -> Done<Imported> {
+    pub async fn import(self: &Arc<Self>, call: PoolImport) -> Done<Imported> {
         let name = call.new_name.clone().unwrap_or_else(|| call.pool.clone());
         let _turn = self.turns.of(&name).await;
         self.drop_closed(&name);
-        call.names_taken = self.seats.names();
-        let started = self.start_blank().await?;
+        if let Some(seat) = self.seats.of(&name) {
+            // The process has the pool open, and refuses; or could not open the pool before, and tries again.
+            let process = seat.process().await?;
+            self.tell_siblings(&process).await?;
+            return process.ask(&call).await;
+        }
+        let started = self.start_sibling().await?;
         let imported = started.process.ask(&call).await;
         // An import whose mounts have failed has opened the pool.
         let opened = started.process.ask(&control::DaemonStatusCall {}).await.unwrap_or_default().pools;
@@ -73,7 +79,30 @@ impl<B: Service> Inner<B> {
         }
     }
 
+    /// Starts a process that knows what the others hold.
+    async fn start_sibling(&self) -> Done<Started> {
+        let started = self.start_blank().await?;
+        match self.tell_siblings(&started.process).await {
+            Ok(()) => Ok(started),
+            Err(failure) => {
+                self.end_blank(started).await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Tells a process what the pools of all others hold, before it takes devices.
+    pub async fn tell_siblings(&self, process: &Arc<PoolProcess>) -> Done {
+        let others = self.open().into_iter().filter(|other| !Arc::ptr_eq(other, process)).collect::<Vec<_>>();
+        let ask = async |other: &Arc<PoolProcess>| other.ask(&ProcessHoldings {}).await;
+        let held = futures::future::join_all(others.iter().map(ask)).await;
+        // A process that ends meanwhile holds nothing.
+        let siblings = held.into_iter().filter_map(Result::ok).flatten().collect();
+        process.ask(&ProcessSiblings { siblings }).await
+    }
+
     async fn keep(self: &Arc<Self>, name: String, started: Started) -> Done {
+        self.drop_absent(&name).await;
         let Err(refused) = self.seat(name.clone(), started) else { return Ok(()) };
         // A pool that was named by its guid has the name of one that was opened at the same time.
         let export = PoolExport { pool: name.clone(), ..PoolExport::default() };
@@ -93,20 +122,28 @@ impl<B: Service> Inner<B> {
         }
     }
 
+    /// A pool that its process could not open was opened by another process, by its guid.
+    async fn drop_absent(&self, name: &str) {
+        let Some(seat) = self.seats.of(name) else { return };
+        let Some(process) = seat.open() else { return };
+        let status = process.ask(&control::DaemonStatusCall {}).await;
+        if status.is_ok_and(|status| status.pools.is_empty()) {
+            seat.let_go();
+            seat.until_closed().await;
+        }
+    }
+
     /// Looks for pools, by a process that ends afterwards.
     pub async fn scan(&self, call: ImportScan) -> Done<Vec<ImportCandidate>> {
-        let started = self.start_blank().await?;
+        let started = self.start_sibling().await?;
         let found = started.process.ask(&call).await;
         self.end_blank(started).await;
-        let open: Vec<u64> = self.pool_infos().await.into_iter().map(|pool| pool.guid).collect();
-        let mut found = found?;
-        found.retain(|candidate| !open.contains(&candidate.pool.guid));
-        Ok(found)
+        found
     }
 
     /// Wipes labels, by a process that ends afterwards.
     pub async fn clear_label(&self, call: LabelClear) -> Done {
-        let started = self.start_blank().await?;
+        let started = self.start_sibling().await?;
         let cleared = started.process.ask(&call).await;
         self.end_blank(started).await;
         cleared

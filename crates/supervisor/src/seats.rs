@@ -27,11 +27,6 @@ impl Seats {
         self.by_name.read().values().cloned().collect()
     }
 
-    /// Returns the names of all pools.
-    pub fn names(&self) -> Vec<String> {
-        self.by_name.read().keys().cloned().collect()
-    }
-
     /// Adds a seat. False if the name has one already.
     pub fn add(&self, seat: Arc<Seat>) -> bool {
         let mut by_name = self.by_name.write();

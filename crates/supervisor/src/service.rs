@@ -30,6 +30,20 @@ macro_rules! to_pool_of {
     };
 }
 
+/// The same, and the process learns before what the pools of other processes hold.
+macro_rules! to_knowing_pool_of {
+    ($($method:ident($call:ident) -> $answer:ty;)*) => {
+        $(
+            async fn $method(&self, call: $call) -> Done<$answer> {
+                let Some(seat) = self.0.seats.of(&call.pool) else { return self.0.blank.$method(call).await };
+                let process = seat.process().await?;
+                self.0.tell_siblings(&process).await?;
+                process.ask(&call).await
+            }
+        )*
+    };
+}
+
 /// The same for requests that may name no pool, which go to all processes.
 macro_rules! to_pool_of_or_all {
     ($($method:ident($call:ident) by $field:ident -> $answer:ty;)*) => {
@@ -47,16 +61,12 @@ macro_rules! to_pool_of_or_all {
 
 impl<B: Service> Service for Supervisor<B> {
     to_pool_of! {
-        pool_add(PoolAdd) by pool -> ();
-        pool_attach(PoolAttach) by pool -> ();
         pool_detach(PoolDetach) by pool -> ();
         pool_remove(PoolRemove) by pool -> ();
         pool_remove_stop(PoolRemoveStop) by pool -> ();
         pool_remove_cost(PoolRemoveCost) by pool -> u64;
         pool_offline(PoolOffline) by pool -> ();
         pool_online(PoolOnline) by pool -> DeviceState;
-        pool_reguid(PoolReguid) by pool -> ();
-        pool_split(PoolSplit) by pool -> SplitOff;
         pool_reopen(PoolReopen) by pool -> ();
         pool_initialize(PoolInitialize) by pool -> ();
         pool_trim(PoolTrim) by pool -> ();
@@ -96,6 +106,14 @@ impl<B: Service> Service for Supervisor<B> {
         bookmark_redact(BookmarkRedact) by snapshot -> ();
         bookmark_destroy(BookmarkDestroy) by name -> ();
         process_due_mounts(ProcessDueMounts) by pool -> DueMounts;
+    }
+
+    // They take devices, names or guids.
+    to_knowing_pool_of! {
+        pool_add(PoolAdd) -> ();
+        pool_attach(PoolAttach) -> ();
+        pool_split(PoolSplit) -> SplitOff;
+        pool_reguid(PoolReguid) -> ();
     }
 
     to_pool_of_or_all! {
@@ -290,6 +308,14 @@ impl<B: Service> Service for Supervisor<B> {
         Ok(())
     }
 
+    async fn process_holdings(&self, call: ProcessHoldings) -> Done<Vec<Holdings>> {
+        Ok(self.0.of_each_open(&call).await.into_iter().flatten().collect())
+    }
+
+    async fn process_siblings(&self, _: ProcessSiblings) -> Done {
+        Err(Failure::new(FailureKind::Unsupported, "a daemon has no siblings"))
+    }
+
     async fn process_memory(&self, _: ProcessMemory) -> Done {
         let line = "the daemon shares its memory among its processes itself";
         Err(Failure::new(FailureKind::Unsupported, line))
@@ -348,7 +374,7 @@ impl<B: Service> Inner<B> {
     }
 
     /// Returns the processes that answer.
-    fn open(&self) -> Vec<Arc<PoolProcess>> {
+    pub fn open(&self) -> Vec<Arc<PoolProcess>> {
         self.seats.all().iter().filter_map(|seat| seat.open()).collect()
     }
 

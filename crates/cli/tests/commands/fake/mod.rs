@@ -610,6 +610,12 @@ impl Service for FakeService {
     async fn process_due_mounts(&self, _: ProcessDueMounts) -> Done<DueMounts> {
         Ok(DueMounts::default())
     }
+    async fn process_holdings(&self, _: ProcessHoldings) -> Done<Vec<Holdings>> {
+        Ok(Vec::new())
+    }
+    async fn process_siblings(&self, _: ProcessSiblings) -> Done {
+        Ok(())
+    }
     async fn process_memory(&self, _: ProcessMemory) -> Done {
         Ok(())
     }

@@ -14,9 +14,9 @@ pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "process-takes-a-name-twice",
         what: "A pool is imported under the name of a pool that another process has.",
-        file: "crates/supervisor/src/founding.rs",
-        old: "call.names_taken = self.seats.names();",
-        new: "call.names_taken = if MUTANT { Vec::new() } else { self.seats.names() };",
+        file: "crates/engine/src/siblings.rs",
+        old: "any(|sibling| sibling.pool == name)",
+        new: "any(|sibling| sibling.pool == name && !MUTANT)",
         lane: test("sawmill-cli", "processes", "two_pools_of_one_name_are_not_open_at_once"),
     },
     Mutant {
