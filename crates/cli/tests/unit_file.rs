@@ -92,8 +92,7 @@ fn the_daemon_is_as_confined_as_mounts_and_disks_allow() {
     for needed in ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH"] {
         assert!(capabilities.contains(needed), "{needed}");
     }
-    for dropped in
-        ["CAP_SYS_MODULE", "CAP_SYS_TIME", "CAP_SYSLOG", "CAP_SYS_RAWIO", "CAP_MKNOD", "CAP_SETUID"]
+    for dropped in ["CAP_SYS_MODULE", "CAP_SYS_TIME", "CAP_SYSLOG", "CAP_SYS_RAWIO", "CAP_MKNOD", "CAP_KILL"]
     {
         assert!(!capabilities.contains(dropped), "{dropped}");
     }
@@ -106,4 +105,16 @@ fn a_system_call_that_is_not_listed_does_not_kill_the_daemon() {
     for needed in ["@system-service", "@aio", "@mount", "open_by_handle_at"] {
         assert!(calls.contains(needed), "{needed}");
     }
+}
+
+/// Without these, no user could choose a mount point.
+#[test]
+fn a_thread_of_the_daemon_may_take_the_rights_of_a_user() {
+    let capabilities = words("CapabilityBoundingSet");
+    assert!(["CAP_SETUID", "CAP_SETGID"].iter().all(|needed| capabilities.contains(needed)));
+    // systemd heeds the lines in their order.
+    let filters: Vec<_> = settings().filter(|(name, _)| *name == "SystemCallFilter").collect();
+    let calls = ("SystemCallFilter", "setgroups setresgid setresuid capset");
+    assert_eq!(filters.last(), Some(&calls));
+    assert!(filters.iter().any(|(_, calls)| calls.starts_with('~') && calls.contains("@setuid")));
 }

@@ -3,6 +3,8 @@
 
 #[path = "users/floods.rs"]
 mod floods;
+#[path = "users/mount_points.rs"]
+mod mount_points;
 mod place;
 #[path = "users/requests.rs"]
 mod requests;
@@ -301,6 +303,7 @@ fn a_user_chooses_a_mount_point_and_nothing_is_mounted() {
         place.ok(line);
     }
     std::fs::create_dir(place.path("etc")).expect("made");
+    chown(place.path("etc"), Some(NOBODY), Some(NOBODY)).expect("given");
     let mounted = |dataset: &str| {
         let mounts = place.ok("zfs mount");
         let place = mounts.lines().find(|line| line.starts_with(&format!("{dataset} ")));

@@ -387,7 +387,7 @@ calls! {
         /// Do not mount it.
         no_mount: bool,
         /// Who makes it, where that is not the daemon's own user.
-        maker: Option<u32>,
+        maker: Option<Peer>,
         /// A volume instead of a file system.
         volume: bool,
         /// Set nothing aside for the volume.
@@ -419,7 +419,7 @@ calls! {
         /// Leave what is mounted where it is, whatever its mount point is from now on.
         keep_mounted: bool,
         /// The user that asks, if not the daemon's own user. For this user, nothing is mounted and no mount moves.
-        maker: Option<u32>,
+        maker: Option<Peer>,
     }
 
     /// Lets a dataset inherit a property again.
@@ -433,11 +433,11 @@ calls! {
         /// To what a received stream brought, where one did.
         received: bool,
         /// The user that asks, if not the daemon's own user. For this user, nothing is mounted and no mount moves.
-        maker: Option<u32>,
+        maker: Option<Peer>,
     }
 
     /// Gives a dataset another name, and another parent perhaps; or a snapshot another name.
-    change DatasetRename at "/v1/dataset/rename" of name to "rename" name may Rename gives () {
+    change DatasetRename at "/v1/dataset/rename" of name to "rename" name may Rename by maker gives () {
         /// Full name.
         name: String,
         /// Its new name; of a snapshot what stands behind the `@` will do.
@@ -450,6 +450,8 @@ calls! {
         keep_mounted: bool,
         /// Unmount by force.
         force: bool,
+        /// The user that asks, if not the daemon's own user.
+        maker: Option<Peer>,
     }
 
     /// Mounts file systems.

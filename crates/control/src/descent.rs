@@ -1,7 +1,7 @@
 //! Requests about what becomes of a snapshot: its dataset as it was, a clone, a clone in its origin's place, a bookmark.
 
 use crate::call::{Call, calls};
-use crate::{Failure, FailureKind, NameValue};
+use crate::{Failure, FailureKind, NameValue, Peer};
 use serde::{Deserialize, Serialize};
 
 calls! {
@@ -28,7 +28,7 @@ calls! {
         /// Make missing parents, and do not mind that it exists.
         parents: bool,
         /// Who makes it, where that is not the daemon's own user.
-        maker: Option<u32>,
+        maker: Option<Peer>,
     }
 
     /// Has a clone change places with what it is a clone of.

@@ -8,7 +8,8 @@
 //!                             "c-$"      ─► ZAP: "destroy"               whoever makes a dataset below gets these
 //! ```
 //! A small letter is for permissions, a capital one for sets of them. What a dir says of what is below it counts for all
-//! below; sets are known where they are defined and below that.
+//! below; sets are known where they are defined and below that. A set that is defined on several dirs is what the nearest
+//! of them says, as in OpenZFS. (test: `the_nearest_definition_of_a_set_hides_those_above`)
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,28 +54,36 @@ const BELOW: char = 'd';
 /// what is about to be made there (`below`), what the first says of itself does not count.
 #[must_use]
 pub fn is_granted(levels: &[Permissions], asker: &Asker, permission: &str, below: bool) -> bool {
+    // Sets that the asker has, and whose definition is on this level or above it.
     let mut sets: BTreeSet<String> = BTreeSet::new();
+    // Sets whose definition is found. What a level above says of them does not count.
+    let mut defined: BTreeSet<String> = BTreeSet::new();
     let mut place = if below { BELOW } else { LOCAL };
     for level in levels {
-        let named = asker.keys(place, true).filter_map(|key| level.get(&key)).flatten().cloned();
-        sets.extend(named);
-        // Sets may have sets in them.
-        loop {
-            let inner = sets.iter().filter_map(|set| level.get(&format!("S-${set}"))).flatten().cloned();
-            let inner: Vec<String> = inner.filter(|set| !sets.contains(set)).collect();
-            if inner.is_empty() {
-                break;
-            }
-            sets.extend(inner);
-        }
-        let of_sets = sets.iter().map(|set| format!("s-${set}"));
         let grants = |key: String| level.get(&key).is_some_and(|all| all.contains(permission));
-        if of_sets.chain(asker.keys(place, false)).any(grants) {
+        let named = asker.keys(place, true).filter_map(|key| level.get(&key)).flatten();
+        sets.extend(named.filter(|set| !defined.contains(*set)).cloned());
+        while let Some(set) = sets.iter().find(|set| is_defined(level, set)).cloned() {
+            if grants(format!("s-${set}")) {
+                return true;
+            }
+            // Sets may have sets in them.
+            sets.remove(&set);
+            defined.insert(set.clone());
+            let inner = level.get(&format!("S-${set}")).into_iter().flatten();
+            sets.extend(inner.filter(|inner| !defined.contains(*inner)).cloned());
+        }
+        if asker.keys(place, false).any(grants) {
             return true;
         }
         place = BELOW;
     }
     false
+}
+
+/// True if a level says what is in a set.
+fn is_defined(level: &Permissions, set: &str) -> bool {
+    ["s-$", "S-$"].iter().any(|kind| level.contains_key(&format!("{kind}{set}")))
 }
 
 impl Dsl {
@@ -220,6 +229,27 @@ mod tests {
         let above = level(&[("Ud$7", &["@ops"])]);
         let here = level(&[("s-$@ops", &["send"])]);
         assert!(!is_granted(&[here, above], &user, "send", false));
+    }
+
+    #[test]
+    fn the_nearest_definition_of_a_set_hides_those_above() {
+        let user = Asker { uid: 7, gids: Vec::new() };
+        let granted = |here: &[(&str, &[&str])], above: &[(&str, &[&str])], name| {
+            is_granted(&[level(here), level(above)], &user, name, false)
+        };
+        let above: &[(&str, &[&str])] = &[("Ud$7", &["@ops"]), ("s-$@ops", &["destroy", "send"])];
+        let has_set: (&str, &[&str]) = ("Ul$7", &["@ops"]);
+        let here: &[(&str, &[&str])] = &[has_set, ("s-$@ops", &["send"])];
+        assert!(granted(here, above, "send") && !granted(here, above, "destroy"));
+        // A definition that has only other sets is one, too.
+        let here: &[(&str, &[&str])] = &[has_set, ("S-$@ops", &["@less"]), ("s-$@less", &["hold"])];
+        assert!(granted(here, above, "hold") && !granted(here, above, "destroy"));
+        // Below the first definition, an inner set is what the nearest level says.
+        let here: &[(&str, &[&str])] = &[has_set, ("S-$@ops", &["@inner"])];
+        let inner_above: &[(&str, &[&str])] = &[("s-$@inner", &["hold"]), ("s-$@ops", &["destroy"])];
+        assert!(granted(here, inner_above, "hold") && !granted(here, inner_above, "destroy"));
+        // A level that says nothing of the set hides nothing.
+        assert!(granted(&[has_set], above, "destroy"));
     }
 
     #[test]

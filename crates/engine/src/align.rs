@@ -155,6 +155,7 @@ impl Holder {
                     name: name.clone(),
                     new_name: new.clone(),
                     force: call.force_unmount,
+                    maker: call.maker.clone(),
                     ..DatasetRename::default()
                 };
                 self.check_for_maker(call, Delegated::Rename(rename.clone())).await?;

@@ -23,13 +23,16 @@ impl Holder {
         if call.maker.is_some() && kind == DatasetKind::Filesystem {
             self.distrust_files(&held, name, &mut props).await?;
         }
-        if !self.make_way(&held, name, call.parents, call.maker).await? {
+        let maker = call.maker.as_ref();
+        self.check_place_of_new(&held, maker, (name, call.parents), kind, &props).await?;
+        let maker = maker.map(u32::from);
+        if !self.make_way(&held, name, call.parents, maker).await? {
             return Ok(());
         }
-        let maker = call.maker.unwrap_or(self.host().uid);
+        let maker = maker.unwrap_or(self.host().uid);
         let made = held.pool.clone_snapshot_by(call.snapshot, name.to_owned(), props, maker).await;
         made.map_err(|e| refusal::pool("create", name, &e))?;
-        self.mount_new(&held, name, call.maker).await
+        self.mount_new(&held, name, call.maker.is_some()).await
     }
 
     pub(super) async fn promote(&self, call: DatasetPromote) -> Result<(), Failure> {

@@ -281,10 +281,13 @@ impl Holder {
             let is_there = call.parents && held.pool.dsl().resolve(name).await.is_ok();
             return Ok(if is_there { existed } else { volume.map_or(made, |volume| volume.made) });
         }
-        if !self.make_way(&held, name, call.parents, call.maker).await? {
+        let maker = call.maker.as_ref();
+        self.check_place_of_new(&held, maker, (name, call.parents), kind, &props).await?;
+        let maker = maker.map(u32::from);
+        if !self.make_way(&held, name, call.parents, maker).await? {
             return Ok(existed);
         }
-        let maker = call.maker.unwrap_or(self.host().uid);
+        let maker = maker.unwrap_or(self.host().uid);
         if let Some(volume) = volume {
             return self.make_volume(&held, name, volume, maker).await;
         }
@@ -292,7 +295,7 @@ impl Holder {
         done.map_err(|e| refusal::pool("create", name, &e))?;
         self.set_quotas(&held, name, &quotas).await?;
         if !call.no_mount {
-            self.mount_new(&held, name, call.maker).await?;
+            self.mount_new(&held, name, call.maker.is_some()).await?;
         }
         Ok(made)
     }
@@ -347,10 +350,10 @@ impl Holder {
     }
 
     /// Mounts what was just made, unless somebody else than the daemon's own user has made it.
-    pub(super) async fn mount_new(&self, held: &Held, name: &str, maker: Option<u32>) -> Result<(), Failure> {
-        match maker {
-            None => self.mount_along(held, name).await,
-            Some(_) => Err(Failure::new(
+    pub(super) async fn mount_new(&self, held: &Held, name: &str, is_foreign: bool) -> Result<(), Failure> {
+        match is_foreign {
+            false => self.mount_along(held, name).await,
+            true => Err(Failure::new(
                 FailureKind::Denied,
                 "filesystem successfully created, but it may only be mounted by root",
             )),
@@ -478,6 +481,7 @@ impl Holder {
             support::check(&name, &value, now(&name).as_ref()).map_err(|reason| refuse(&reason))?;
             changes.extend(stored(value).map(|value| (name, value)));
         }
+        self.check_places_of_set(&held, call.maker.as_ref(), &call.name, &changes).await?;
         let changes = match kind {
             DatasetKind::Volume => self.volume_changes(&held, &call.name, changes, &refuse).await?,
             _ => VolumeChanges { size_bytes: None, shrinks: false, props: changes },
@@ -519,6 +523,7 @@ impl Holder {
         }
         let name = def.map_or(call.property.as_str(), |def| def.name);
         let how = Inherit { recursive: call.recursive, received: call.received };
+        self.check_places_of_inherit(&held, call.maker.as_ref(), (&call.name, name), how).await?;
         let stay = call.maker.is_some();
         self.change_prop(&held, PropChange::inherit(&call.name, name, how), stay).await.map(drop)
     }
@@ -567,7 +572,7 @@ fn mountpoint(set: &[Property], dataset: &str, held: &Held) -> Prop {
 }
 
 /// Joins an alternate root, a mount point and the names below it.
-fn place(altroot: Option<&str>, set: &str, rest: &str) -> String {
+pub fn place(altroot: Option<&str>, set: &str, rest: &str) -> String {
     let below = [set, rest].into_iter().flat_map(components);
     let path: Vec<&str> = match altroot {
         None => below.collect(),

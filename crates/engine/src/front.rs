@@ -34,6 +34,40 @@ pub trait Front: Send + Sync + 'static {
     fn is_free(&self, place: &Path) -> bool;
     /// Takes away a directory that mounting made, if nothing is in it.
     fn forget(&self, place: &Path);
+    /// True if a request of this user may have a file system mounted at `place`, which begins with
+    /// `altroot`. Nothing is mounted or made. A front without a kernel knows no owners: there, no user
+    /// chooses a place.
+    ///
+    /// # Errors
+    /// When the way to the place cannot be examined, or a mount there would be refused.
+    fn may_claim(
+        &self,
+        _user: &UserIds,
+        place: &Path,
+        _altroot: Option<&Path>,
+        how: PlaceChoice,
+    ) -> io::Result<bool> {
+        Ok(how == PlaceChoice::Inherited && self.is_free(place))
+    }
+}
+
+/// A user other than the daemon's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserIds {
+    /// The user id.
+    pub uid: u32,
+    /// The group ids, the primary group first.
+    pub gids: Vec<u32>,
+}
+
+/// How a request of a user determines a mount point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlaceChoice {
+    /// The request names the path: the user must own the directory, or be able to make it.
+    Chosen,
+    /// Names of datasets follow the mount point of a dataset above: the place may also be one where
+    /// nothing is hidden, because it is missing or empty.
+    Inherited,
 }
 
 /// A mounted file system; unmounted when dropped.

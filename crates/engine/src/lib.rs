@@ -70,6 +70,7 @@ mod notable;
 mod obstacle;
 mod opening;
 mod package;
+mod placing;
 mod presence;
 mod probe;
 mod prop_change;
@@ -107,8 +108,9 @@ mod volumes;
 pub use cache::{CacheError, CachedPool, PoolCache};
 pub use candidates::paths;
 pub use front::{
-    AccessTimes, Front, LetGo, ListedSnapshot, MountError, MountFlags, MountOptions, Mounted, Short, Shown,
-    Snapdir, SnapshotError, SnapshotId, SnapshotSummary, Snapshots, Suspended, SyncingThread,
+    AccessTimes, Front, LetGo, ListedSnapshot, MountError, MountFlags, MountOptions, Mounted, PlaceChoice,
+    Short, Shown, Snapdir, SnapshotError, SnapshotId, SnapshotSummary, Snapshots, Suspended, SyncingThread,
+    UserIds,
 };
 pub use import::rewind_lines;
 pub use opening::Opening;

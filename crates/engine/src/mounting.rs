@@ -237,6 +237,7 @@ impl Holder {
         asked: Asked,
     ) -> Result<(), Failure> {
         let dataset = info.name.as_str();
+        check_name(dataset)?;
         let fs = held.pool.filesystem(dataset).await.map_err(|e| refusal::pool("mount", dataset, &e))?;
         let Asked { given, overlay, .. } = asked;
         // A caller may ask for a place elsewhere (`mount -t zfs`).
@@ -263,6 +264,14 @@ impl Holder {
             _ => Ok(None),
         }
     }
+}
+
+/// Checks the name of a dataset that is to be mounted. An image may have any names, and the name becomes part
+/// of the path and an option of the mount.
+fn check_name(dataset: &str) -> Result<(), Failure> {
+    let cannot =
+        |error: names::NameError| Failure::cannot(FailureKind::Invalid, "mount", dataset, &error.to_string());
+    names::check_dataset(dataset).map_err(cannot)
 }
 
 /// Where a file system is to be mounted now; `None` where it is not, and nobody asked for it by name.
@@ -292,4 +301,23 @@ fn place(info: &DatasetInfo, asked: Asked) -> Result<Option<String>, Failure> {
 fn has_files(info: &DatasetInfo) -> bool {
     let is_whole = info.props.get(VERSION).is_none_or(|version| version.value != Value::Absent);
     info.kind == DatasetKind::Filesystem && is_whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_dataset_may_have_is_mounted_nowhere() {
+        assert!(check_name("tank/a b/c-d_e.f:g").is_ok());
+        for (name, reason) in [
+            ("tank/a,suid", "invalid character ',' in name"),
+            ("tank/a\n", "invalid character '\n' in name"),
+            ("tank/..", "parent reference, '..' is found in name"),
+            ("tank//etc", "empty component or misplaced '@' or '#' delimiter in name"),
+        ] {
+            let refused = check_name(name).expect_err(name);
+            assert_eq!(refused.stderr, [format!("cannot mount '{name}': {reason}")]);
+        }
+    }
 }

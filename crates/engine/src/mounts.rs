@@ -13,13 +13,15 @@
 //!   (test: `a_parent_is_never_mounted_over_its_child`)
 
 use crate::front::{
-    Front, LetGo, MountFlags, MountOptions, Mounted, Shown, Snapdir, Suspended, SyncingThread,
+    Front, LetGo, MountFlags, MountOptions, Mounted, PlaceChoice, Shown, Snapdir, Suspended, SyncingThread,
+    UserIds,
 };
 use crate::mount_options::Given;
 use crate::names;
 use crate::refusal;
 use control::{Failure, FailureKind, MountInfo};
 use parking_lot::Mutex;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use units::ObjsetId;
@@ -187,6 +189,20 @@ impl MountTable {
     /// Whether nothing is at a place that a mount there would hide.
     pub fn is_free(&self, place: &Path) -> bool {
         self.front.as_ref().is_none_or(|front| front.is_free(place))
+    }
+
+    /// See [`Front::may_claim`]. Without a front, nothing is ever mounted, and no user chooses a place.
+    pub fn may_claim(
+        &self,
+        user: &UserIds,
+        place: &Path,
+        altroot: Option<&Path>,
+        how: PlaceChoice,
+    ) -> io::Result<bool> {
+        match &self.front {
+            Some(front) => front.may_claim(user, place, altroot, how),
+            None => Ok(how == PlaceChoice::Inherited),
+        }
     }
 
     /// In the reverse order of mounting; whether there was anything. What refuses stays, and is told.

@@ -190,7 +190,8 @@ impl Holder {
                 && self.has_snapshot(held, head, begin.fromguid.get()).await?;
             let mut carried = Carried::of(whole, sent_head, begin.toguid.get(), call, is_top);
             let mut call = call.clone();
-            warnings = self.leave_out_denied(&mut call, &mut carried, &snapshot).await?;
+            warnings = self.leave_out_denied(held, &mut call, &mut carried, &snapshot).await?;
+            self.check_received_new(held, (&call, &carried, is_top), &begin, &snapshot).await?;
             let order = self.order_of(held, &call, start, &snapshot, (&carried, is_top, continues)).await?;
             warnings.extend(self.receive_order(held, &call, order, carried, reader).await?);
         }
@@ -291,8 +292,7 @@ impl Holder {
         let Start { begin, offset: begin_offset, list } = start;
         let prefix = prefix(&begin);
         let cannot = |reason: &str| Failure::new(FailureKind::Invalid, format!("{prefix}: {reason}"));
-        let is_volume = begin.objset_type.get() == ObjsetType::Zvol.raw() as u32;
-        let kind = if is_volume { DatasetKind::Volume } else { DatasetKind::Filesystem };
+        let kind = kind_of(&begin);
         let mut props = self.props_for(call, kind, is_top, &cannot)?;
         volumes::check_copied(&props).map_err(|reason| cannot(&reason))?;
         let head = names::head_of(snapshot);
@@ -541,6 +541,14 @@ impl Holder {
 fn no_target(head: &str) -> Failure {
     let line = format!("cannot receive: specified fs ({head}) does not exist");
     Failure::new(FailureKind::NoSuchPool, line)
+}
+
+/// The kind of the dataset in a stream.
+fn kind_of(begin: &DrrBegin) -> DatasetKind {
+    match begin.objset_type.get() == ObjsetType::Zvol.raw() as u32 {
+        true => DatasetKind::Volume,
+        false => DatasetKind::Filesystem,
+    }
 }
 
 /// True if a stream creates a new dataset.

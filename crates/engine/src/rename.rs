@@ -21,6 +21,7 @@ impl Holder {
             self.create_parents(&held, parent, None).await?;
         }
         self.check_parent(&held, "create", new).await?;
+        self.check_place_of_renamed(&held, call.maker.as_ref(), name, new).await?;
         let below = self.dataset_names(&held, name).await?;
         self.refuse_receiving(&held, "rename", &below).await?;
         let taken = match call.keep_mounted {

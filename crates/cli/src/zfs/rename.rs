@@ -52,6 +52,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         parents,
         keep_mounted,
         force: args.has('f'),
+        ..DatasetRename::default()
     })?;
     Ok(0)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use device::RealEnv;
-use engine::{Front, MountError, MountFlags, MountOptions, Mounted, Shown};
+use engine::{Front, MountError, MountFlags, MountOptions, Mounted, PlaceChoice, Shown, UserIds};
 use rustix::fs::{AtFlags, fstatvfs, unlinkat};
 use rustix::io::Errno;
 use zpl::Asker;
@@ -13,7 +13,7 @@ use zpl::Asker;
 use super::FuseMount;
 use super::attached::AttachedMount;
 use super::point::MountPoint;
-use super::{helper, kernel};
+use super::{claim, helper, kernel};
 use crate::floor::Floor;
 use crate::handshake::{Agreed, Wishes, shake_hands};
 use crate::headroom;
@@ -126,6 +126,16 @@ impl Front for Fuse {
     /// Also true where a mount will be refused.
     fn is_free(&self, path: &Path) -> bool {
         MountPoint::find(path).and_then(|point| point.is_empty()).unwrap_or(true)
+    }
+
+    fn may_claim(
+        &self,
+        user: &UserIds,
+        place: &Path,
+        altroot: Option<&Path>,
+        how: PlaceChoice,
+    ) -> io::Result<bool> {
+        claim::may_claim(user, place, altroot, how)
     }
 
     fn forget(&self, path: &Path) {

@@ -11,7 +11,7 @@ use rustix::net::{
     socketpair,
 };
 
-use engine::MountOptions;
+use engine::{MountOptions, names};
 
 use super::flags;
 use super::identity::MountIdentity;
@@ -27,11 +27,7 @@ const SOCKET: &str = "_FUSE_COMMFD";
 /// What the helper says.
 pub(super) fn mount(point: &MountPoint, options: &MountOptions) -> io::Result<(OwnedFd, MountIdentity)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    let words = format!(
-        "{},fsname={},subtype=sawmill,default_permissions",
-        flags::words(options.flags),
-        options.source
-    );
+    let words = words(options)?;
     let mut command = Command::new(PROGRAM);
     command.args(["-o", &words, "--", "."]).current_dir(path_of(point.directory.as_fd()));
     // The only descriptor that a child certainly inherits.
@@ -39,6 +35,19 @@ pub(super) fn mount(point: &MountPoint, options: &MountOptions) -> io::Result<(O
     run(command)?;
     let device = receive_device(&ours)?;
     Ok((device, MountIdentity::of(point.entry.open()?)?))
+}
+
+/// Returns the options of a mount. The helper splits them at commas, so that a name with a comma would add
+/// options of its own.
+///
+/// # Errors
+/// When the source is no name that a dataset may have.
+fn words(options: &MountOptions) -> io::Result<String> {
+    let source = &options.source;
+    names::check_dataset(source)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
+    let flags = flags::words(options.flags);
+    Ok(format!("{flags},fsname={source},subtype=sawmill,default_permissions"))
 }
 
 /// Unmounts; `lazily` also what is in use.
@@ -70,4 +79,20 @@ fn receive_device(socket: &OwnedFd) -> io::Result<OwnedFd> {
         _ => None,
     });
     rights.ok_or_else(|| io::Error::other(format!("{PROGRAM} handed back no device")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_no_dataset_may_have_adds_no_options() {
+        let words =
+            |source: &str| words(&MountOptions { source: source.to_owned(), ..MountOptions::default() });
+        let plain = words("tank/a b").expect("a name");
+        assert_eq!(plain, "rw,nosuid,nodev,fsname=tank/a b,subtype=sawmill,default_permissions");
+        for source in ["tank/a,suid", "tank/a\\", "tank/a\n", "tank/../etc", "tank/a@b", ""] {
+            assert!(words(source).is_err(), "{source:?}");
+        }
+    }
 }

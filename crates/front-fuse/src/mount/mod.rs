@@ -33,6 +33,7 @@ use crate::views::Common;
 pub use self::fuse::Fuse;
 
 mod attached;
+mod claim;
 mod flags;
 mod fuse;
 mod helper;

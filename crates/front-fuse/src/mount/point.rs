@@ -33,13 +33,7 @@ impl MountPoint {
     /// The system's; an error in words that names a component of the path which a user may change.
     pub fn make(path: &Path, altroot: Option<&Path>) -> io::Result<Self> {
         let mut walk = PathWalk::from_root()?.making_directories();
-        let mut rest = path;
-        if let Some(altroot) = altroot {
-            let below = path.strip_prefix(altroot);
-            rest = below.map_err(|_| io::Error::other("the mount point is not below the altroot"))?;
-            walk.walk(altroot)?;
-            walk.stay_here();
-        }
+        let rest = walk.enter_altroot(path, altroot)?;
         walk.walk(rest)?;
         walk.into_point()
     }
@@ -57,14 +51,20 @@ impl MountPoint {
     /// # Errors
     /// The system's.
     pub fn is_empty(&self) -> io::Result<bool> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        for entry in Dir::new(openat(&self.directory, ".", flags, Mode::empty())?)? {
-            if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        is_empty(&self.directory)
     }
+}
+
+/// # Errors
+/// The system's.
+pub(super) fn is_empty(directory: &OwnedFd) -> io::Result<bool> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    for entry in Dir::new(openat(directory, ".", flags, Mode::empty())?)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 impl PointEntry {

@@ -25,7 +25,7 @@ use crate::connection;
 
 /// The directory of a test that runs in its namespace.
 const INSIDE: &str = "SAWMILL_TEST_DIRECTORY";
-const USER: u32 = 12_002;
+pub(super) const USER: u32 = 12_002;
 /// A walk or an unmount that waits for a server never ends by itself.
 const PATIENCE_SECS: &str = "60";
 
@@ -63,7 +63,7 @@ pub(super) fn line_of(identity: MountIdentity) -> String {
 }
 
 /// A directory, given to the user.
-fn users(dir: &Path) -> PathBuf {
+pub(super) fn users(dir: &Path) -> PathBuf {
     fs::create_dir_all(dir).expect("made");
     chown(dir, Some(USER), Some(USER)).expect("given");
     dir.to_owned()
@@ -82,7 +82,7 @@ fn end_of(path: &Path, altroot: Option<&Path>) -> Result<PathBuf, String> {
     Ok(fs::read_link(opened).expect("its path"))
 }
 
-fn attach(path: &Path) -> (Arc<OwnedFd>, AttachedMount) {
+pub(super) fn attach(path: &Path) -> (Arc<OwnedFd>, AttachedMount) {
     let point = MountPoint::make(path, None).expect("a mount point");
     let options = MountOptions { source: "tank".to_owned(), ..MountOptions::default() };
     AttachedMount::attach(&point, &options).expect("mounted")
@@ -95,7 +95,7 @@ fn mount_other(place: &Path) {
 }
 
 /// The same, at a place that is there. Nobody asks what is there.
-fn mount_over(place: &Path) {
+pub(super) fn mount_over(place: &Path) {
     mount("other", place, "tmpfs", MountFlags::empty(), None).expect("mounted");
 }
 

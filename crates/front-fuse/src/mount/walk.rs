@@ -34,11 +34,13 @@ use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::identity::mount_id;
-use super::point::{MountPoint, PointEntry, open_directory, open_root};
+use super::point::{MountPoint, PointEntry, is_empty, open_directory, open_root};
 use super::table::KernelMounts;
 
 /// As many links as the kernel follows.
 const LINKS_MAX: usize = 40;
+/// As many directories are held open of a way.
+const TRAIL_MAX: usize = 128;
 const WRITABLE_FOR_OTHERS: u32 = 0o022;
 const DIRECTORY_MODE: Mode = Mode::from_bits_truncate(0o755);
 
@@ -58,6 +60,35 @@ pub(super) struct PathWalk {
     links_left: usize,
     makes_directories: bool,
     mounts: Option<KernelMounts>,
+    /// The directories in which names were looked up, if they are kept.
+    trail: Option<Vec<OwnedFd>>,
+}
+
+/// Where a walk ends that makes nothing.
+pub(super) struct PathEnd {
+    /// The directories in which the walk looked up names.
+    pub trail: Vec<OwnedFd>,
+    /// The last directory of the path that is there.
+    pub directory: OwnedFd,
+    /// The names behind it.
+    missing: Vec<OsString>,
+    /// Something is mounted on the directory.
+    is_mounted: bool,
+}
+
+impl PathEnd {
+    /// True if the path does not lead to a directory.
+    pub fn is_missing(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// True if a mount at the path would hide neither files nor another mount.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn is_vacant(&self) -> io::Result<bool> {
+        Ok(self.is_missing() || !self.is_mounted && is_empty(&self.directory)?)
+    }
 }
 
 impl PathWalk {
@@ -77,7 +108,52 @@ impl PathWalk {
             links_left: LINKS_MAX,
             makes_directories: false,
             mounts: None,
+            trail: None,
         })
+    }
+
+    /// Walks the way of a mount at a path as far as there are directories. As for a mount, the path
+    /// begins with `altroot`, and leads to no place outside of it.
+    ///
+    /// # Errors
+    /// The system's; in words, which component is refused.
+    pub fn end_of(path: &Path, altroot: Option<&Path>) -> io::Result<PathEnd> {
+        let mut walk = Self { trail: Some(Vec::new()), ..Self::from_root()? };
+        let rest = walk.enter_altroot(path, altroot)?;
+        walk.add(rest);
+        let mut missing = Vec::new();
+        while let Some(name) = walk.pending.pop() {
+            let walked = if name == ".." { walk.leave() } else { walk.step(name.clone()) };
+            if walked.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+                missing.push(name);
+                missing.extend(walk.pending.drain(..).rev());
+                break;
+            }
+            walked?;
+        }
+        if missing.iter().any(|name| name == "..") {
+            return Err(io::Error::other("'..' follows a directory that is missing"));
+        }
+        let outside = walk.parent.as_ref().map(mount_id).transpose()?;
+        Ok(PathEnd {
+            trail: walk.trail.unwrap_or_default(),
+            directory: walk.directory,
+            missing,
+            is_mounted: outside != Some(walk.mount),
+        })
+    }
+
+    /// Walks to `altroot`, if there is one, and stays there. Returns the rest of a path below it.
+    ///
+    /// # Errors
+    /// As [`Self::walk`].
+    pub fn enter_altroot<'a>(&mut self, path: &'a Path, altroot: Option<&Path>) -> io::Result<&'a Path> {
+        let Some(altroot) = altroot else { return Ok(path) };
+        let rest = path.strip_prefix(altroot);
+        let rest = rest.map_err(|_| io::Error::other("the mount point is not below the altroot"))?;
+        self.walk(altroot)?;
+        self.stay_here();
+        Ok(rest)
     }
 
     /// Makes directories that are missing.
@@ -96,7 +172,7 @@ impl PathWalk {
     }
 
     /// The present directory is the root for the rest of the walk.
-    pub fn stay_here(&mut self) {
+    fn stay_here(&mut self) {
         self.kept = self.names.len();
     }
 
@@ -135,6 +211,12 @@ impl PathWalk {
     }
 
     fn step(&mut self, name: OsString) -> io::Result<()> {
+        if let Some(trail) = &mut self.trail {
+            if trail.len() >= TRAIL_MAX {
+                return Err(io::Error::other("the way leads through too many directories"));
+            }
+            trail.push(self.directory.try_clone()?);
+        }
         let mut opened = open_directory(&self.directory, &name);
         if opened.as_ref().is_err_and(|error| *error == Errno::NOENT) && self.makes_directories {
             match mkdirat(&self.directory, &name, DIRECTORY_MODE) {

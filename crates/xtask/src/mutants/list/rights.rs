@@ -115,4 +115,39 @@ pub const MUTANTS: &[Mutant] = &[
         new: "opening.is_left_out = !MUTANT && (panic.is_some() || is_often);",
         lane: test("sawmill-cli", "panics", "a_pool_that_ends_the_daemon_keeps_no_other_pool_from_use"),
     },
+    Mutant {
+        name: "users-choose-any-mount-point",
+        what: "A user chooses a mount point that is not the user's.",
+        file: "crates/engine/src/placing.rs",
+        old: "self.check_place(held, maker, (path, \"\"), PlaceChoice::Chosen)",
+        new: "if MUTANT {\n            return Ok(());\n        }\n        \
+              self.check_place(held, maker, (path, \"\"), PlaceChoice::Chosen)",
+        lane: test("sawmill-cli", "users", "a_user_chooses_only_mount_points_of_the_users_own"),
+    },
+    Mutant {
+        name: "users-hide-directories",
+        what: "A user's dataset below the mount point of its parent hides files of others.",
+        file: "crates/engine/src/placing.rs",
+        old: "self.check_place(held, maker, at, PlaceChoice::Inherited)",
+        new: "if MUTANT {\n            return Ok(());\n        }\n        \
+              self.check_place(held, maker, at, PlaceChoice::Inherited)",
+        lane: test("sawmill-cli", "users", "a_users_dataset_hides_no_directory"),
+    },
+    Mutant {
+        name: "users-signal-the-daemon",
+        what: "A thread that asks with the rights of a user can be ended by the user.",
+        file: "crates/front-fuse/src/mount/claim.rs",
+        old: "set_thread_res_uid(None, Uid::from_raw(user.uid), None)?;",
+        new: "let all = MUTANT.then_some(Uid::from_raw(user.uid));\n    \
+              set_thread_res_uid(all, Uid::from_raw(user.uid), all)?;",
+        lane: lib("sawmill-front-fuse", "a_thread_with_rights_of_a_user_gets_no_signal"),
+    },
+    Mutant {
+        name: "sets-of-permissions-add-up",
+        what: "A set of permissions also has what a farther definition says.",
+        file: "crates/dsl/src/permissions.rs",
+        old: "defined.insert(set.clone());",
+        new: "if !MUTANT {\n                defined.insert(set.clone());\n            }",
+        lane: lib("sawmill-dsl", "the_nearest_definition_of_a_set_hides_those_above"),
+    },
 ];
