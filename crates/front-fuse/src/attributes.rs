@@ -125,7 +125,11 @@ impl Files {
     pub async fn removexattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let name = request.name()?;
         check_xattr_name(name)?;
-        self.run(self.zfs.remove_xattr(request.object(), name)).await
+        match self.run(self.zfs.remove_xattr(request.object(), name)).await {
+            // An object without an ACL has the one that its mode says, as in other file systems.
+            Err(Errno::NODATA) if zpl::is_acl(name) => Ok(()),
+            other => other,
+        }
     }
 }
 
