@@ -8,6 +8,7 @@ use crate::visit::{Access, FORCE, SEARCH, Visit, words};
 use engine::refusal;
 use pool::{PoolError, Volume};
 use sawmill::{Error, FileKind};
+use std::io::Write;
 use units::ObjectId;
 use zpl::{Zfs, ZplError};
 
@@ -86,6 +87,7 @@ fn copy(
     mut read: impl FnMut(u64, &mut [u8]) -> Result<usize, String>,
 ) -> Result<Done, Stop> {
     let mut step = vec![0; STEP_BYTES];
+    let mut out = session.contents()?;
     let mut at = 0;
     while at < size {
         let count = match read(at, &mut step) {
@@ -95,8 +97,9 @@ fn copy(
         if count == 0 {
             break;
         }
-        session.out().write_all(&step[..count])?;
+        out.write_all(&step[..count])?;
         at += count as u64;
     }
+    out.flush()?;
     Ok(Ok(()))
 }

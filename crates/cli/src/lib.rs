@@ -15,6 +15,9 @@
 //! OpenZFS 2.3.2 printed (`tests/golden`).
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod terminal;
+
 mod advise;
 mod args;
 mod bench;

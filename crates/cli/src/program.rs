@@ -6,7 +6,6 @@ use crate::unknown;
 use control::RunPaths;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 
 /// A command and what runs it.
@@ -191,7 +190,7 @@ fn unknown_command(program: &Program, name: &str) -> u8 {
 }
 
 fn print_all(text: &str) -> u8 {
-    _ = std::io::stdout().write_all(text.as_bytes());
+    crate::terminal::print(text);
     0
 }
 
@@ -199,9 +198,8 @@ fn run_command(program: &Program, command: &Command, words: &[String]) -> u8 {
     if program.asks_for_help(command, words) {
         return print_all(&command.spec.help(&program.typed()));
     }
-    let out = Box::new(std::io::BufWriter::new(std::io::stdout()));
     let command_line = [&[program.name.to_owned(), command.spec.name.to_owned()], words].concat().join(" ");
-    let mut session = Session::new(RunPaths::from_env(), out).saying(command_line);
+    let mut session = Session::new(RunPaths::from_env(), crate::terminal::stdout()).saying(command_line);
     let outcome = match command.spec.parse(words) {
         Ok(args) => (command.run)(&mut session, &args),
         Err(reason) => Err(Stop::Usage(reason)),

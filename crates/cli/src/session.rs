@@ -71,9 +71,15 @@ impl Session {
         &self.paths
     }
 
-    /// Standard output.
+    /// Standard output. A terminal gets no control characters of names and values.
     pub fn out(&mut self) -> &mut dyn Write {
         &mut *self.out
+    }
+
+    /// Standard output for contents of files and volumes, which a terminal gets as they are.
+    pub fn contents(&mut self) -> io::Result<io::Stdout> {
+        self.out.flush()?;
+        Ok(crate::terminal::contents())
     }
 
     /// Prints what a failure has to tell, and goes on; gives its exit code.
@@ -83,7 +89,7 @@ impl Session {
         }
         _ = self.out.flush();
         for line in &failure.stderr {
-            _ = writeln!(io::stderr(), "{line}");
+            eprintln!("{line}");
         }
         failure.exit
     }

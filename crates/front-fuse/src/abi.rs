@@ -75,6 +75,7 @@ pub mod init {
     pub const CACHE_SYMLINKS: u64 = 1 << 23;
     pub const NO_OPENDIR_SUPPORT: u64 = 1 << 24;
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
+    pub const SETXATTR_EXT: u64 = 1 << 29;
     pub const INIT_EXT: u64 = 1 << 30;
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
     pub const ALLOW_IDMAP: u64 = 1 << 40;
@@ -141,6 +142,8 @@ pub const WRITE_LOCKOWNER: u32 = 1 << 1;
 pub const READ_LOCKOWNER: u32 = 1 << 1;
 /// Set-id bits go with the write.
 pub const WRITE_KILL_SUIDGID: u32 = 1 << 2;
+/// The caller may not keep the set-group-id bit of a file whose access ACL changes. In [`SetxattrExt`].
+pub const SETXATTR_ACL_KILL_SGID: u32 = 1 << 0;
 /// Only the data, not the attributes.
 pub const FSYNC_FDATASYNC: u32 = 1 << 0;
 /// Attributes and pages of an inode are to be read again.
@@ -206,6 +209,8 @@ structures! {
     }
     FsyncIn { fh: u64, fsync_flags: u32, padding: u32 }
     SetxattrIn { size: u32, flags: u32 }
+    /// Follows [`SetxattrIn`] if `SETXATTR_EXT` was agreed upon.
+    SetxattrExt { setxattr_flags: u32, padding: u32 }
     GetxattrIn { size: u32, padding: u32 }
     GetxattrOut { size: u32, padding: u32 }
     IoctlIn { fh: u64, flags: u32, cmd: u32, arg: u64, in_size: u32, out_size: u32 }

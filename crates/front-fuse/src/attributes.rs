@@ -4,7 +4,9 @@ use rustix::io::Errno;
 use units::ObjectId;
 use zpl::{SetAttributes, Timestamp, XattrMode};
 
-use crate::abi::{GetxattrIn, GetxattrOut, SetattrIn, SetxattrIn, StatfsOut, fattr};
+use crate::abi::{
+    GetxattrIn, GetxattrOut, SETXATTR_ACL_KILL_SGID, SetattrIn, SetxattrExt, SetxattrIn, StatfsOut, fattr,
+};
 use crate::attr::set_time;
 use crate::files::Files;
 use crate::reply::Reply;
@@ -42,6 +44,10 @@ impl Files {
             drop_setid: has(fattr::KILL_SUIDGID),
             ..SetAttributes::default()
         };
+        // The kernel has removed the capabilities already. The protocol leaves it to the file system.
+        if has(fattr::SIZE | fattr::UID | fattr::GID) {
+            self.run(self.zfs.drop_capability(request.object())).await?;
+        }
         let found = self.run(self.zfs.set_attributes(request.object(), set)).await?;
         self.reply_attr(&found, reply);
         Ok(())
@@ -72,6 +78,7 @@ impl Files {
 
     pub async fn setxattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let args: SetxattrIn = request.take()?;
+        let ext = if self.agreed.xattr_flags { request.take()? } else { SetxattrExt::default() };
         let (name, value) = (request.name()?, request.bytes(args.size)?);
         check_xattr_name(name)?;
         if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !zpl::is_acl(name) {
@@ -83,6 +90,10 @@ impl Files {
             libc::XATTR_REPLACE => XattrMode::Replace,
             _ => return Err(Errno::INVAL),
         };
+        // The header does not say whose request it is, so only the kernel can judge the bit.
+        if zpl::is_acl(name) && ext.setxattr_flags & SETXATTR_ACL_KILL_SGID != 0 {
+            return self.run(self.zfs.set_acl_without_setgid(request.object(), name, value)).await;
+        }
         self.run(self.zfs.set_xattr(request.object(), name, value, mode)).await
     }
 
@@ -114,7 +125,11 @@ impl Files {
     pub async fn removexattr(&self, request: &mut Request<'_>) -> Result<(), Errno> {
         let name = request.name()?;
         check_xattr_name(name)?;
-        self.run(self.zfs.remove_xattr(request.object(), name)).await
+        match self.run(self.zfs.remove_xattr(request.object(), name)).await {
+            // An object without an ACL has the one that its mode says, as in other file systems.
+            Err(Errno::NODATA) if zpl::is_acl(name) => Ok(()),
+            other => other,
+        }
     }
 }
 

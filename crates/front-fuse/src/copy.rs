@@ -78,6 +78,8 @@ impl Files {
         let how =
             WriteFlags { sync: args.fh_out & SYNC_HANDLE != 0, drop_setid: true, ..WriteFlags::default() };
         let since = how.sync.then(|| self.syncs.now());
+        // Kernels before Linux 5.3 do not remove the capabilities of the target themselves.
+        self.run(self.zfs.drop_capability(target)).await?;
         let had_setid = self.run(self.zfs.attributes(target)).await?.permissions & SETID != 0;
         let of_source = self.run(from.zfs.attributes(source)).await?;
         let (size, block_bytes) = (of_source.size, u64::from(of_source.block_bytes));

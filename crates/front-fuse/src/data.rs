@@ -142,6 +142,10 @@ impl Files {
             self.writers.pages.filled(request.header.nodeid, range.clone());
         }
         let since = how.sync.then(|| self.syncs.now());
+        if is_direct {
+            // The kernel removes file capabilities before other writes, but not before these.
+            self.run(self.zfs.drop_capability(request.object())).await?;
+        }
         let written = self.run(self.zfs.write(request.object(), args.offset, data, how)).await;
         let drop = if is_direct { self.writers.pages.written(request.header.nodeid, range) } else { None };
         let drop = drop.map(|drop| self.drop_pages(request.header.nodeid, drop));
@@ -191,6 +195,8 @@ impl Files {
             _ => return Err(Errno::OPNOTSUPP),
         };
         let object = request.object();
+        // Linux removes the capabilities itself since 6.1.
+        self.run(self.zfs.drop_capability(object)).await?;
         let now = self.run(self.zfs.allocate_range(object, args.offset, args.length, how)).await?;
         if now.permissions & SETID != 0 {
             // The request does not state whether the caller may keep set-id bits, so they are

@@ -35,6 +35,7 @@ const WISHES: u64 = init::ASYNC_READ
     | init::CACHE_SYMLINKS
     | init::NO_OPENDIR_SUPPORT
     | init::HANDLE_KILLPRIV_V2
+    | init::SETXATTR_EXT
     | init::INIT_EXT
     | init::DIRECT_IO_ALLOW_MMAP
     | init::ALLOW_IDMAP;
@@ -56,6 +57,8 @@ pub(crate) struct Agreed {
     pub writeback: bool,
     /// Directories are read without being opened, and the kernel keeps what it has read of them.
     pub directories_unopened: bool,
+    /// Requests that set an extended attribute have flags of their own.
+    pub xattr_flags: bool,
 }
 
 /// Answers the kernel's first request.
@@ -97,6 +100,7 @@ impl Agreed {
             rings: flags & init::OVER_IO_URING != 0,
             writeback: flags & init::WRITEBACK_CACHE != 0,
             directories_unopened: flags & init::NO_OPENDIR_SUPPORT != 0,
+            xattr_flags: flags & init::SETXATTR_EXT != 0,
         }
     }
 }
@@ -137,12 +141,12 @@ mod tests {
         assert_eq!((all.minor, all.max_readahead), (31, 131_072));
         assert_eq!(u64::from(all.flags) & init::POSIX_ACL, 0);
         assert_eq!(u64::from(all.flags2) << 32, init::DIRECT_IO_ALLOW_MMAP | init::ALLOW_IDMAP);
-        let agreed = Agreed { rings: false, writeback: false, directories_unopened: true };
+        let agreed = Agreed { directories_unopened: true, xattr_flags: true, ..Agreed::default() };
         assert_eq!(Agreed::of(&all), agreed);
         let everything = Wishes { posix_acls: true, rings: true, writeback: true };
         let none = agreement(&asked, 0, everything);
         assert_eq!((none.flags, none.flags2, none.max_write), (0, 0, REQUEST_BYTES));
-        assert_eq!(Agreed::of(&none), Agreed { directories_unopened: false, ..agreed });
+        assert_eq!(Agreed::of(&none), Agreed::default());
         let all = agreement(&asked, u64::MAX, everything);
         assert_eq!(Agreed::of(&all), Agreed { rings: true, writeback: true, ..agreed });
         let over_rings = agreement(&asked, u64::MAX, wishes(false, true));

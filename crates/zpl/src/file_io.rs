@@ -22,7 +22,7 @@ use units::{ObjectId, SECTOR_BYTES, round_up};
 use crate::access::{Asker, Want};
 use crate::error::{Result, ZplError};
 use crate::flags;
-use crate::mode::{FileKind, MODE_EXECUTE, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
+use crate::mode::{FileKind, MODE_PERMISSIONS, MODE_SETGID, MODE_SETUID};
 use crate::options::AtimePolicy;
 use crate::quota::Charged;
 use crate::sa::ZplAttr;
@@ -224,7 +224,7 @@ impl Zfs {
             image.set_word(ZplAttr::Size, end);
         }
         let permissions = znode.mode() & MODE_PERMISSIONS;
-        if how.drop_setid && permissions & MODE_EXECUTE != 0 && without_setid(permissions) != permissions {
+        if how.drop_setid && without_setid(permissions) != permissions {
             let mode = znode.kind().mode_bits() | without_setid(permissions);
             image.set_word(ZplAttr::Mode, mode.into());
         }

@@ -19,6 +19,7 @@ mod access;
 mod acl;
 mod allocation;
 mod cache;
+mod capability;
 mod clone;
 mod create;
 mod delete_queue;

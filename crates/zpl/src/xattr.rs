@@ -21,7 +21,7 @@ use units::{ObjectId, Txg};
 
 use crate::access::Want;
 use crate::error::{Result, ZplError};
-use crate::mode::{FileKind, MODE_PERMISSIONS};
+use crate::mode::{FileKind, MODE_PERMISSIONS, MODE_SETGID};
 use crate::options::XattrPolicy;
 use crate::posix_acl::{self, PosixAcl, is_acl};
 use crate::sa::ZplAttr;
@@ -54,9 +54,9 @@ pub enum XattrMode {
 
 /// Where an attribute is.
 #[derive(Clone, Copy, Debug)]
-struct Homes {
-    system: bool,
-    file: bool,
+pub(crate) struct Homes {
+    pub system: bool,
+    pub file: bool,
 }
 
 /// Which commits include the record of a system attribute.
@@ -154,20 +154,40 @@ impl Zfs {
         value: &[u8],
         mode: XattrMode,
     ) -> Result<()> {
-        self.check_writable()?;
-        if self.options().xattr == XattrPolicy::Off {
-            return Err(ZplError::Unsupported("extended attributes (xattr=off)"));
-        }
+        self.check_settable()?;
         if is_acl(name) {
-            self.set_acl(object, name, value).await?;
+            self.set_acl(object, name, value, MODE_PERMISSIONS).await?;
         } else {
             self.change_xattr(object, name, Some(value), mode).await?;
         }
         self.commit_if_always(object).await
     }
 
-    /// Stores an ACL, unless the mode says all of it.
-    async fn set_acl(&self, object: ObjectId, name: &[u8], value: &[u8]) -> Result<()> {
+    /// Sets an ACL for a caller who may not keep the set-group-id bit: one who is neither in the
+    /// group of the object nor privileged. An access ACL clears the bit, a default ACL does not.
+    ///
+    /// # Errors
+    /// As [`Zfs::set_xattr`]; [`ZplError::Invalid`] for an attribute that is no ACL.
+    pub async fn set_acl_without_setgid(&self, object: ObjectId, name: &[u8], value: &[u8]) -> Result<()> {
+        self.check_settable()?;
+        if !is_acl(name) {
+            return Err(ZplError::Invalid("not the name of an ACL"));
+        }
+        self.set_acl(object, name, value, MODE_PERMISSIONS & !MODE_SETGID).await?;
+        self.commit_if_always(object).await
+    }
+
+    fn check_settable(&self) -> Result<()> {
+        self.check_writable()?;
+        match self.options().xattr {
+            XattrPolicy::Off => Err(ZplError::Unsupported("extended attributes (xattr=off)")),
+            XattrPolicy::System | XattrPolicy::Directory => Ok(()),
+        }
+    }
+
+    /// Stores an ACL, unless the mode says all of it. An access ACL clears the bits of the mode that
+    /// `kept` lacks.
+    async fn set_acl(&self, object: ObjectId, name: &[u8], value: &[u8], kept: u32) -> Result<()> {
         if !self.options().posix_acls {
             return Err(ZplError::Unsupported("POSIX ACLs (acltype=off)"));
         }
@@ -187,7 +207,7 @@ impl Zfs {
         if name == posix_acl::DEFAULT {
             return Ok(());
         }
-        let special = self.attributes(object).await?.permissions & MODE_PERMISSIONS & !MODE_ACL;
+        let special = self.attributes(object).await?.permissions & kept & !MODE_ACL;
         let permissions = Some(special | acl.permissions());
         self.change_attributes(object, SetAttributes { permissions, ..SetAttributes::default() }).await?;
         Ok(())
@@ -246,6 +266,7 @@ impl Zfs {
         self.check_xattr(Origin::Client, &znode, name, Want::WRITE_XATTR).await?;
         let homes = self.homes(&znode, name).await?;
         homes.check(mode)?;
+        znode.note_xattr(name);
         let Some(value) = value else { return self.remove_from(&znode, name, homes).await };
         if self.prefers_system(&znode, name) {
             match self.store_system(Origin::Client, &znode, name, Some(value), homes.taken_by(name)).await {
@@ -263,7 +284,7 @@ impl Zfs {
 
     /// Removes the attribute from these homes. If both have a value, the value that counts is
     /// removed last.
-    async fn remove_from(&self, znode: &Arc<Znode>, name: &[u8], homes: Homes) -> Result<()> {
+    pub(crate) async fn remove_from(&self, znode: &Arc<Znode>, name: &[u8], homes: Homes) -> Result<()> {
         if !homes.system && !homes.file {
             return Err(ZplError::NoAttribute);
         }
@@ -300,10 +321,12 @@ impl Zfs {
         if value.is_none() && !std::str::from_utf8(name).is_ok_and(|key| list.contains(key)) {
             return Err(ZplError::NoAttribute);
         }
+        znode.note_xattr(name);
         self.store_system(origin, &znode, name, value, CommitScope::ByOwn).await
     }
 
-    async fn homes(&self, znode: &Znode, name: &[u8]) -> Result<Homes> {
+    /// Where an attribute is. The caller holds a lock of the object.
+    pub(crate) async fn homes(&self, znode: &Znode, name: &[u8]) -> Result<Homes> {
         let list = self.xattrs(znode)?;
         let system = std::str::from_utf8(name).is_ok_and(|key| list.contains(key));
         let file = match self.xattr_dir(znode).await? {

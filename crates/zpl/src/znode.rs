@@ -30,6 +30,7 @@ use ondisk::{NvList, ObjectType};
 use parking_lot::Mutex;
 use units::{ObjectId, Txg};
 
+use crate::capability::CAPABILITY;
 use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS};
@@ -104,6 +105,8 @@ struct State {
     /// The access time in memory is newer than the stored one.
     atime_dirty: bool,
     xattrs: Option<Arc<NvList>>,
+    /// See [`Znode::may_have_capability`].
+    lacks_capability: bool,
 }
 
 /// How long a write's times do for the writes after it: what a file system of the Linux kernel has
@@ -155,6 +158,7 @@ impl Znode {
             is_unnamed: false,
             atime_dirty: false,
             xattrs: None,
+            lacks_capability: false,
         };
         Ok(Arc::new(Self {
             object: dnode.object(),
@@ -488,6 +492,26 @@ impl Znode {
 
     pub(crate) fn cache_xattrs(&self, xattrs: Arc<NvList>) {
         self.state.lock().xattrs = Some(xattrs);
+    }
+
+    /// False if the object has no file capabilities: it has no extended attributes, or
+    /// [`Znode::note_no_capability`] was called and no capabilities were set afterwards.
+    pub(crate) fn may_have_capability(&self) -> bool {
+        let state = self.state.lock();
+        let has_list = || state.image.get(ZplAttr::Dxattr).is_some_and(|packed| !packed.is_empty());
+        !state.lacks_capability && (state.image.word(ZplAttr::Xattr) != 0 || has_list())
+    }
+
+    /// Notes that the object has no file capabilities. The caller holds the whole lock.
+    pub(crate) fn note_no_capability(&self) {
+        self.state.lock().lacks_capability = true;
+    }
+
+    /// Notes that an extended attribute is about to change. The caller holds the whole lock.
+    pub(crate) fn note_xattr(&self, name: &[u8]) {
+        if name == CAPABILITY {
+            self.state.lock().lacks_capability = false;
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The bar of a long copy, on a terminal.
 
+use crate::terminal::plain;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,7 @@ impl Progress {
 
     /// Sets the name of the file that is being copied.
     pub fn note(&self, what: &str) {
-        self.bar.set_message(format!("{what} "));
+        self.bar.set_message(format!("{} ", plain(what)));
     }
 
     /// Starts counting from zero for a new phase.

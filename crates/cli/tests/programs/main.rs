@@ -9,6 +9,7 @@ mod accounts;
 mod acls;
 mod archives;
 mod auto_snapshot;
+mod beside_ext4;
 mod cached;
 mod calls;
 mod clones;
@@ -37,6 +38,7 @@ mod shell;
 mod soak;
 mod sqlite;
 mod standby;
+mod terminal;
 mod unnamed;
 mod writeback;
 

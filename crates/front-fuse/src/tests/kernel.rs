@@ -108,15 +108,20 @@ impl Device for Gated {
 
 impl Kernel {
     pub fn new() -> Self {
-        Self::with(false)
+        Self::with(false, Agreed::default())
+    }
+
+    /// One with this agreement.
+    pub fn agreeing(agreed: Agreed) -> Self {
+        Self::with(false, agreed)
     }
 
     /// One whose session counts on queues, which a socket has not.
     pub fn without_queues() -> Self {
-        Self::with(true)
+        Self::with(true, Agreed::default())
     }
 
-    fn with(has_rings: bool) -> Self {
+    fn with(has_rings: bool, agreed: Agreed) -> Self {
         let env = RealEnv::new(Options::default());
         let gate = Arc::<Gate>::default();
         let ram = RamDevice::new(DISK_BYTES);
@@ -142,7 +147,7 @@ impl Kernel {
         let zfs = Arc::new(fs.zfs.asked_by(Asker::Kernel));
         let common = Common {
             notifier: Notifier::new(&device),
-            agreed: Agreed::default(),
+            agreed,
             syncs: Arc::new(Syncs::new(Arc::clone(&env))),
             writers: Arc::default(),
         };

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod basics;
+mod capabilities;
 mod glimpses;
 mod huge;
 mod judged;

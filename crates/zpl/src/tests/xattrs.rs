@@ -10,7 +10,7 @@ use super::logged::prime;
 use super::world::{World, run_with};
 use crate::*;
 
-const SYSTEM: ZfsOptions = ZfsOptions {
+pub(super) const SYSTEM: ZfsOptions = ZfsOptions {
     record_bytes: 128 << 10,
     atime: AtimePolicy::Relative,
     sync: SyncPolicy::Standard,
@@ -24,13 +24,13 @@ const SYSTEM: ZfsOptions = ZfsOptions {
     posix_acls: true,
     nfs4_acls: false,
 };
-const DIRECTORY: ZfsOptions = ZfsOptions { xattr: XattrPolicy::Directory, ..SYSTEM };
+pub(super) const DIRECTORY: ZfsOptions = ZfsOptions { xattr: XattrPolicy::Directory, ..SYSTEM };
 
-async fn set(zfs: &Zfs, object: ObjectId, name: &str, value: &[u8]) {
+pub(super) async fn set(zfs: &Zfs, object: ObjectId, name: &str, value: &[u8]) {
     zfs.set_xattr(object, name.as_bytes(), value, XattrMode::Set).await.unwrap();
 }
 
-async fn get(zfs: &Zfs, object: ObjectId, name: &str) -> Vec<u8> {
+pub(super) async fn get(zfs: &Zfs, object: ObjectId, name: &str) -> Vec<u8> {
     zfs.xattr(object, name.as_bytes()).await.unwrap()
 }
 
@@ -335,6 +335,31 @@ fn an_access_acl_and_the_mode_say_the_same() {
             assert!(matches!(bad, Err(ZplError::Invalid(_))));
             let of_file = zfs.set_xattr(object, DEFAULT.as_bytes(), &acl([7; 5]), XattrMode::Set).await;
             assert!(matches!(of_file, Err(ZplError::AccessDenied)));
+        });
+    }
+}
+
+#[test]
+fn an_access_acl_by_somebody_outside_the_group_clears_set_group_id() {
+    for options in [SYSTEM, DIRECTORY] {
+        run_with(options, async |_, zfs| {
+            let object = file(&zfs, zfs.root(), "f").await;
+            let dir = zfs.create(zfs.root(), b"d", NewNode::Directory, 0o777, CRED).await.unwrap().object;
+            let special = SetAttributes { permissions: Some(0o6755), ..SetAttributes::default() };
+            for (object, value) in
+                [(object, acl([7, 7, 5, 5, 5])), (object, minimal([7, 5, 5])), (dir, acl([7, 7, 5, 5, 5]))]
+            {
+                zfs.set_attributes(object, special).await.unwrap();
+                set(&zfs, object, ACCESS, &value).await;
+                assert_eq!(permissions(&zfs, object).await, 0o6755, "by a member of the group");
+                zfs.set_acl_without_setgid(object, ACCESS.as_bytes(), &value).await.unwrap();
+                assert_eq!(permissions(&zfs, object).await, 0o4755);
+            }
+            zfs.set_attributes(dir, special).await.unwrap();
+            zfs.set_acl_without_setgid(dir, DEFAULT.as_bytes(), &acl([7; 5])).await.unwrap();
+            assert_eq!(permissions(&zfs, dir).await, 0o6755, "a default ACL leaves the mode alone");
+            let other = zfs.set_acl_without_setgid(object, b"user.a", b"v").await;
+            assert!(matches!(other, Err(ZplError::Invalid(_))));
         });
     }
 }
