@@ -150,4 +150,30 @@ pub const MUTANTS: &[Mutant] = &[
         new: "if !MUTANT {\n                defined.insert(set.clone());\n            }",
         lane: lib("sawmill-dsl", "the_nearest_definition_of_a_set_hides_those_above"),
     },
+    Mutant {
+        name: "users-keep-file-capabilities",
+        what: "A write that bypasses the cache of the kernel leaves the capabilities of a program.",
+        file: "crates/front-fuse/src/data.rs",
+        old: "if is_direct {
+            // The kernel removes file capabilities",
+        new: "if is_direct && !MUTANT {
+            // The kernel removes file capabilities",
+        lane: lib("sawmill-front-fuse", "file_capabilities_go_when_contents_or_owners_change"),
+    },
+    Mutant {
+        name: "users-keep-set-group-id-by-an-acl",
+        what: "An ACL by an owner who is not in the group of the file leaves set-group-id.",
+        file: "crates/front-fuse/src/attributes.rs",
+        old: "ext.setxattr_flags & SETXATTR_ACL_KILL_SGID != 0",
+        new: "ext.setxattr_flags & SETXATTR_ACL_KILL_SGID != 0 && !MUTANT",
+        lane: lib("sawmill-front-fuse", "an_acl_by_an_owner_outside_the_group_takes_set_group_id"),
+    },
+    Mutant {
+        name: "users-write-to-terminals",
+        what: "Control characters of names and values reach a terminal.",
+        file: "crates/cli/src/terminal.rs",
+        old: "!c.is_control() || c == '\\n'",
+        new: "MUTANT || !c.is_control() || c == '\\n'",
+        lane: test("sawmill-cli", "programs", "control_characters_of_names_and_values_reach_no_terminal"),
+    },
 ];
