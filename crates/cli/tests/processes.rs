@@ -356,6 +356,27 @@ fn a_pool_whose_processes_end_again_and_again_stays_closed() {
 }
 
 #[test]
+fn a_process_that_does_not_answer_keeps_no_other_pool_from_use() {
+    let Some(pools) = Pools::new() else { return };
+    let world = &pools.world;
+    let process = pools.process_of(POOL);
+    kill_process(process, Signal::STOP).expect("it lives");
+    let begun = Instant::now();
+    assert_eq!(world.zpool("list -Ho name"), "other\nthird\n");
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    world.zfs("create other/new");
+    let line = format!("its process (pid {}) does not answer", process.as_raw_nonzero());
+    let sawmill = world.link("sawmill");
+    let status =
+        Command::new(sawmill).args(["daemon", "status"]).env("SAWMILL_RUN", world.run_dir()).output();
+    let status = String::from_utf8_lossy(&status.expect("it runs").stdout).into_owned();
+    assert!(status.contains(&line), "{status}");
+    kill_process(process, Signal::CONT).expect("it lives");
+    assert_eq!(world.zpool("list -Ho name"), "other\ntank\nthird\n");
+    pools.finish();
+}
+
+#[test]
 fn no_process_of_a_pool_outlives_its_daemon() {
     let Some(mut pools) = Pools::new() else { return };
     let processes = ["other", POOL, "third"].map(|pool| pools.process_of(pool));

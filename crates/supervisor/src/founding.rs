@@ -14,6 +14,7 @@ use crate::Inner;
 use crate::lists;
 use crate::pool_process::PoolProcess;
 use crate::seat::SeatState;
+use crate::service::look;
 use crate::watch::Started;
 
 type Done<T = ()> = Result<T, Failure>;
@@ -94,10 +95,11 @@ impl<B: Service> Inner<B> {
     /// Tells a process what the pools of all others hold, before it takes devices.
     pub async fn tell_siblings(&self, process: &Arc<PoolProcess>) -> Done {
         let others = self.open().into_iter().filter(|other| !Arc::ptr_eq(other, process)).collect::<Vec<_>>();
-        let ask = async |other: &Arc<PoolProcess>| other.ask(&ProcessHoldings {}).await;
-        let held = futures::future::join_all(others.iter().map(ask)).await;
-        // A process that ends meanwhile holds nothing.
-        let siblings = held.into_iter().filter_map(Result::ok).flatten().collect();
+        let held =
+            futures::future::join_all(others.iter().map(|other| look(other, &ProcessHoldings {}))).await;
+        // A process that ends meanwhile holds nothing. The locks on the devices of a process that does not answer
+        // stay.
+        let siblings = held.into_iter().flatten().flatten().collect();
         process.ask(&ProcessSiblings { siblings }).await
     }
 
@@ -128,16 +130,18 @@ impl<B: Service> Inner<B> {
         let Some(process) = seat.open() else { return };
         let status = process.ask(&control::DaemonStatusCall {}).await;
         if status.is_ok_and(|status| status.pools.is_empty()) {
+            self.seats.remove(&seat);
             seat.let_go();
-            seat.until_closed().await;
         }
     }
 
     /// Looks for pools, by a process that ends afterwards.
-    pub async fn scan(&self, call: ImportScan) -> Done<Vec<ImportCandidate>> {
+    pub async fn scan(self: &Arc<Self>, call: ImportScan) -> Done<Vec<ImportCandidate>> {
         let started = self.start_sibling().await?;
         let found = started.process.ask(&call).await;
-        self.end_blank(started).await;
+        // It holds no device, so nobody has to wait for its end.
+        let inner = Arc::clone(self);
+        tokio::spawn(async move { inner.end_blank(started).await });
         found
     }
 

@@ -13,6 +13,9 @@ use crate::{Inner, Supervisor};
 
 type Done<T = ()> = Result<T, Failure>;
 
+/// A list of all pools waits so long for a process. A pool answers such a request in milliseconds.
+const LOOK_MAX: Duration = Duration::from_secs(5);
+
 /// So long a request for events waits at most.
 const EVENTS_WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -332,8 +335,11 @@ impl<B: Service> Service for Supervisor<B> {
         for seat in self.0.seats.all() {
             match seat.state() {
                 SeatState::Open(process) => {
-                    // A process that has just ended is soon opening.
-                    let Ok(own) = process.ask(&call).await else { continue };
+                    let Some(own) = look(&process, &call).await else {
+                        let line = format!("its process (pid {}) does not answer", process.pid());
+                        status.failed.push((seat.name.clone(), vec![line]));
+                        continue;
+                    };
                     status.pools.extend(own.pools);
                     status.failed.extend(own.failed);
                     status.under_way.extend(own.under_way);
@@ -358,6 +364,17 @@ impl<B: Service> Service for Supervisor<B> {
     }
 }
 
+/// Asks a process for something that takes no time.
+pub async fn look<C: Call>(process: &PoolProcess, call: &C) -> Option<C::Answer> {
+    match tokio::time::timeout(LOOK_MAX, process.ask(call)).await {
+        Ok(answer) => answer.ok(),
+        Err(_) => {
+            tracing::warn!(pid = process.pid(), path = C::PATH, "the process of a pool does not answer");
+            None
+        }
+    }
+}
+
 /// Has work done to its end, whoever waits for it: a process that was started has to get its seat, or to end.
 async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Done<T>> + Send + 'static) -> Done<T> {
     let done = tokio::spawn(work).await;
@@ -378,11 +395,12 @@ impl<B: Service> Inner<B> {
         self.seats.all().iter().filter_map(|seat| seat.open()).collect()
     }
 
-    /// Asks the process of each open pool, all at the same time. A process that ends meanwhile is left out.
+    /// Asks the process of each open pool, all at the same time. A process that ends meanwhile, or that does not
+    /// answer, is left out.
     pub async fn of_each_open<C: Call>(&self, call: &C) -> Vec<C::Answer> {
         let asked = self.open();
-        let answers = join_all(asked.iter().map(|process| process.ask(call))).await;
-        answers.into_iter().filter_map(Result::ok).collect()
+        let answers = join_all(asked.iter().map(|process| look(process, call))).await;
+        answers.into_iter().flatten().collect()
     }
 
     /// The same, and the first refusal counts.
@@ -417,8 +435,9 @@ impl<B: Service> Inner<B> {
         process.ask(&call).await?;
         // Its last events.
         _ = process.take_events(&self.events).await;
+        // The devices were closed with the pool, so nobody has to wait for the end of the process.
+        self.seats.remove(&seat);
         seat.let_go();
-        seat.until_closed().await;
         Ok(())
     }
 }
