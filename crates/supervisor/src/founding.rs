@@ -109,7 +109,7 @@ impl<B: Service> Inner<B> {
         // A pool that was named by its guid has the name of one that was opened at the same time.
         let export = PoolExport { pool: name.clone(), ..PoolExport::default() };
         let exported = refused.process.ask(&export).await;
-        self.end_blank(refused).await;
+        self.end_blank(*refused).await;
         exported?;
         let reason = "a pool with that name already exists";
         Err(Failure::cannot(FailureKind::Exists, "import", &name, reason))

@@ -86,11 +86,11 @@ impl<B: Service> Inner<B> {
     }
 
     /// Gives a pool that a process has opened its seat. Gives the process back if the name has one already.
-    pub fn seat(self: &Arc<Self>, name: String, started: Started) -> Result<Arc<Seat>, Started> {
+    pub fn seat(self: &Arc<Self>, name: String, started: Started) -> Result<Arc<Seat>, Box<Started>> {
         let Started { number, process, child, status } = started;
         let seat = Arc::new(Seat::of(number, name, Arc::clone(&process)));
         if !self.seats.add(Arc::clone(&seat)) {
-            return Err(Started { number, process, child, status });
+            return Err(Box::new(Started { number, process, child, status }));
         }
         tracing::info!(pool = seat.name, pid = process.pid(), "has a process of its own");
         self.follow(&process);
