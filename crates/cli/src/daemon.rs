@@ -168,8 +168,7 @@ fn pool_program(args: &Args) -> Result<Option<PoolProgram>, Stop> {
     if !is_said && !args.has_long("process-per-pool") {
         return Ok(None);
     }
-    let own = std::env::current_exe()?;
-    Ok(Some(daemon::pool_program(own, &["daemon", "pool"])))
+    Ok(Some(daemon::pool_program(&["daemon", "pool"])))
 }
 
 fn memory_bytes(args: &Args) -> Result<u64, Stop> {

@@ -6,7 +6,7 @@ mod mounted;
 
 use control::{Client, RunPaths};
 use daemon::Wanted;
-use fragile::{DISKS, Order, fragile_env};
+use fragile::{DISKS, DeviceOrder, fragile_env};
 use mounted::World;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -92,10 +92,10 @@ fn a_daemon_in_which_a_thread_panics_ends_and_says_why_and_loses_nothing_promise
         let (file, bytes) = kept(nth);
         write_synced(&file, &bytes).expect("it is promised");
         let disk_path = world.disks().join(disk);
-        Order::PanicInWrite.give(&disk_path);
+        DeviceOrder::PanicInWrite.give(&disk_path);
         meets(&world).expect_err("nobody says that this was done");
         assert_eq!(end_of(&mut child).signal(), Some(6), "{disk}: it aborts");
-        Order::take_back(&disk_path);
+        DeviceOrder::take_back(&disk_path);
         let log = fs::read_to_string(paths.log()).expect("its log");
         let reason = log.lines().next_back().expect("it says why");
         assert!(reason.contains("the daemon ends: thread "), "{reason}");
@@ -119,7 +119,7 @@ fn a_pool_that_ends_the_daemon_keeps_no_other_pool_from_use() {
     world.zpool(&format!("create -m none other {}", other.display()));
     world.kill_daemon();
     let disk = world.disks().join("a");
-    Order::PanicInWrite.give(&disk);
+    DeviceOrder::PanicInWrite.give(&disk);
     let (mut child, _) = started_over(&world);
     assert_eq!(end_of(&mut child).signal(), Some(6), "the import of tank panics");
     // The next daemon leaves the pool out, and so does the daemon after that.
@@ -136,7 +136,7 @@ fn a_pool_that_ends_the_daemon_keeps_no_other_pool_from_use() {
         world.stop_daemon();
         end_of(&mut child);
     }
-    Order::take_back(&disk);
+    DeviceOrder::take_back(&disk);
     world.zpool(&again);
     world.kill_daemon();
     assert_eq!(world.zpool("list -Ho name"), "other\ntank\n", "it is brought back again");

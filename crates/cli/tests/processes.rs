@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use control::{Client, RunPaths};
 use daemon::Wanted;
 use device::{Options, RealEnv};
-use fragile::{DISKS, Order, fragile_env};
+use fragile::{DISKS, DeviceOrder, fragile_env};
 use mounted::{POOL, World};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -43,9 +43,8 @@ fn the_daemon_that_other_tests_start() {
     if std::env::var_os(NUMBER).is_some() {
         return;
     }
-    let own = std::env::current_exe().expect("a program");
     daemon::init_log();
-    let pool_program = Some(daemon::pool_program(own, AS_POOL));
+    let pool_program = Some(daemon::pool_program(AS_POOL));
     let wanted = Wanted { memory_bytes: MEMORY_BYTES, web: None, pool_program };
     daemon::serve(&RunPaths::under(run_dir), wanted).expect("it serves");
 }
@@ -97,6 +96,15 @@ impl Pools {
             let lock = fs::read_to_string((1..9).find_map(of_pool)?).ok()?;
             Pid::from_raw(lock.trim().parse().ok()?)
         })
+    }
+
+    /// Kills the daemon, does something while no process has the pools, and starts the daemon again.
+    fn restart_after(&mut self, work: impl FnOnce(&World)) {
+        self.world.kill_daemon();
+        self.daemon.wait().expect("a child of ours");
+        work(&self.world);
+        self.daemon = start(&self.world, AS_DAEMON);
+        self.within("the daemon answers", |pools| pools.client().answers().then_some(()));
     }
 
     /// Waits until a pool is open and mounted by another process than `before`.
@@ -224,12 +232,12 @@ enum End {
 impl End {
     const ALL: [Self; 6] = [Self::Sync, Self::Commit, Self::Read, Self::Free, Self::Fault, Self::Kill];
 
-    fn order(self) -> Option<(Order, &'static str)> {
+    fn order(self) -> Option<(DeviceOrder, &'static str)> {
         match self {
-            Self::Sync | Self::Free => Some((Order::PanicInWrite, "a")),
-            Self::Commit => Some((Order::PanicInWrite, "l")),
-            Self::Read => Some((Order::PanicInRead, "a")),
-            Self::Fault => Some((Order::FaultInWrite, "a")),
+            Self::Sync | Self::Free => Some((DeviceOrder::PanicInWrite, "a")),
+            Self::Commit => Some((DeviceOrder::PanicInWrite, "l")),
+            Self::Read => Some((DeviceOrder::PanicInRead, "a")),
+            Self::Fault => Some((DeviceOrder::FaultInWrite, "a")),
             Self::Kill => None,
         }
     }
@@ -271,7 +279,7 @@ fn a_pool_whose_process_ends_loses_nothing_and_no_other_pool_notices() {
             end.meet(&pools, process);
             pools.within("the process ends", |_| (!is_alive(process)).then_some(()));
             if let Some((_, name)) = end.order() {
-                Order::take_back(&disk(world, name));
+                DeviceOrder::take_back(&disk(world, name));
             }
             pools.until_open_again(POOL, process, &world.root());
         });
@@ -313,17 +321,17 @@ fn an_import_that_ends_its_process_is_refused_and_no_other_pool_notices() {
     // It is mounted below "tank".
     world.zpool("destroy third");
     world.zpool("export tank");
-    for order in [Order::PanicInRead, Order::PanicInWrite, Order::FaultInWrite] {
+    for order in [DeviceOrder::PanicInRead, DeviceOrder::PanicInWrite, DeviceOrder::FaultInWrite] {
         order.give(&disk(world, "a"));
         let import = format!("import -d {} tank", world.disks().display());
         let longest = beside_commits(world, || {
             let why = world.refused(&import);
             assert!(why.contains("the process that worked on the request has ended"), "{order:?}: {why}");
-            let is_panic = order != Order::FaultInWrite;
+            let is_panic = order != DeviceOrder::FaultInWrite;
             assert_eq!(why.contains("this panic belongs to a test"), is_panic, "{order:?}: {why}");
         });
         assert!(longest < Duration::from_secs(2), "{order:?}: {longest:?}");
-        Order::take_back(&disk(world, "a"));
+        DeviceOrder::take_back(&disk(world, "a"));
         assert_eq!(world.zpool("list -Ho name"), "other\n");
     }
     assert_eq!(world.daemon_pid(), daemon, "the daemon goes on");
@@ -332,27 +340,82 @@ fn an_import_that_ends_its_process_is_refused_and_no_other_pool_notices() {
     pools.finish();
 }
 
-#[test]
-fn a_pool_whose_processes_end_again_and_again_stays_closed() {
-    let Some(pools) = Pools::new() else { return };
-    let world = &pools.world;
+/// Kills the processes of "tank" until the pool stays closed. Returns what commands say of the pool.
+fn close_for_good(pools: &Pools) -> String {
     for end in 1..=4 {
         let process = pools.process_of(POOL);
         kill_process(process, Signal::KILL).expect("it lives");
         if end < 4 {
-            pools.until_open_again(POOL, process, &world.root());
+            pools.until_open_again(POOL, process, &pools.world.root());
         }
     }
-    let why = pools.within("the pool stays closed", |pools| {
+    pools.within("the pool stays closed", |pools| {
         let why = pools.world.run("zpool", "status tank");
         let why = String::from_utf8_lossy(&why.stderr).into_owned();
         why.contains("ended again and again").then_some(why)
-    });
+    })
+}
+
+#[test]
+fn a_pool_whose_processes_end_again_and_again_stays_closed() {
+    let Some(pools) = Pools::new() else { return };
+    let world = &pools.world;
+    let guid = world.zpool("get -Hpo value guid tank");
+    let why = close_for_good(&pools);
     assert!(why.contains("cannot open 'tank': its process has ended\n"), "{why}");
     assert!(why.contains("use 'zpool import tank' to try again\n"), "{why}");
     assert_eq!(world.zpool("list -Ho name"), "other\nthird\n");
+    // A pool that nobody has open cannot be destroyed.
+    let why = world.refused("destroy tank");
+    assert!(why.contains("cannot open 'tank': its process has ended\n"), "{why}");
+    world.zpool(&format!("import -d {} {}", world.disks().display(), guid.trim()));
+    assert_eq!(world.zpool("list -Ho name"), "other\ntank\nthird\n");
+    close_for_good(&pools);
+    world.import();
+    close_for_good(&pools);
+    // The daemon forgets the pool, and an import finds the pool on its devices.
+    world.zpool("export tank");
+    assert!(world.refused("status tank").contains("cannot open 'tank': no such pool"));
     world.import();
     pools.finish();
+}
+
+#[test]
+fn a_pool_that_was_missing_and_got_another_name_is_brought_back_once() {
+    let Some(mut pools) = Pools::new() else { return };
+    let (here, away) = (disk(&pools.world, "other"), dir(&pools.world).join("away"));
+    pools.restart_after(|_| fs::rename(&here, &away).expect("moved"));
+    assert_eq!(pools.world.zpool("list -Ho name"), "tank\nthird\n");
+    assert!(pools.world.refused("list other").contains("cannot open 'other': no such pool"));
+    fs::rename(&away, &here).expect("moved back");
+    pools.world.zpool(&format!("import -d {} other renamed", pools.world.disks().display()));
+    pools.restart_after(|_| {});
+    assert_eq!(pools.world.zpool("list -Ho name"), "renamed\ntank\nthird\n");
+    pools.finish();
+}
+
+#[test]
+fn a_process_is_the_program_of_its_daemon_whatever_is_on_disk_by_now() {
+    if !mounted::can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let (program, run) = (dir.path().join("sawmill"), dir.path().join("run"));
+    let call = |program: &Path, words: &str| {
+        let mut command = Command::new(program);
+        command.args(words.split(' ')).env("SAWMILL_RUN", &run).env("SAWMILL_MEMORY", "64m");
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    fs::copy(env!("CARGO_BIN_EXE_sawmill"), &program).expect("copied");
+    call(&program, "daemon start --process-per-pool");
+    fs::remove_file(&program).expect("removed");
+    let disk = dir.path().join("disk");
+    File::create(&disk).and_then(|disk| disk.set_len(96 << 20)).expect("a disk");
+    let present = Path::new(env!("CARGO_BIN_EXE_sawmill"));
+    call(present, &format!("zpool create -m none tank {}", disk.display()));
+    call(present, "zpool destroy tank");
+    call(present, "daemon stop");
 }
 
 #[test]
@@ -363,7 +426,7 @@ fn a_process_that_does_not_answer_keeps_no_other_pool_from_use() {
     kill_process(process, Signal::STOP).expect("it lives");
     let begun = Instant::now();
     assert_eq!(world.zpool("list -Ho name"), "other\nthird\n");
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(45), "{:?}", begun.elapsed());
     world.zfs("create other/new");
     let line = format!("its process (pid {}) does not answer", process.as_raw_nonzero());
     let sawmill = world.link("sawmill");
@@ -391,9 +454,7 @@ fn no_process_of_a_pool_outlives_its_daemon() {
     // "third" is mounted in a directory of "tank".
     assert!(is_mounted(&pools.world.root().join("third")));
     // And back again.
-    pools.world.kill_daemon();
-    pools.daemon = start(&pools.world, AS_DAEMON);
-    pools.within("the daemon answers", |pools| pools.client().answers().then_some(()));
+    pools.restart_after(|_| {});
     assert_eq!(pools.world.zpool("list -Ho name"), "other\ntank\nthird\n");
     assert!(is_mounted(&pools.world.root().join("third")));
     pools.finish();

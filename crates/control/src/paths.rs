@@ -165,6 +165,11 @@ impl RunPaths {
         self.state.join(POOLS)
     }
 
+    /// The directory of the sockets of these processes.
+    pub fn pools_run_dir(&self) -> PathBuf {
+        self.run.join(POOLS)
+    }
+
     /// The files of one of these processes.
     #[must_use]
     pub fn of_pool(&self, number: u64) -> Self {

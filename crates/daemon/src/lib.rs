@@ -62,11 +62,13 @@ pub struct Wanted {
     pub pool_program: Option<PoolProgram>,
 }
 
-/// Returns the program that becomes the process of a pool: a file that is called with these words.
+/// Returns the program that becomes the process of a pool: this very program, called with these words. It is the
+/// same program also when another version has taken its place on disk, or when its file was removed.
 #[must_use]
-pub fn pool_program(path: PathBuf, words: &[&str]) -> PoolProgram {
+pub fn pool_program(words: &[&str]) -> PoolProgram {
     let words = words.iter().map(Into::into).collect();
-    PoolProgram { path, words, number: pool_process::NUMBER, memory: memory::VARIABLE }
+    let (path, name) = (PathBuf::from("/proc/self/exe"), "sawmill".into());
+    PoolProgram { path, name, words, number: pool_process::NUMBER, memory: memory::VARIABLE }
 }
 
 /// The daemon with the real engine.
@@ -87,11 +89,11 @@ pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, wanted: Wanted) -> Result
     panics::end_the_process(PoolCache::last_words_of(&paths.pool_cache()));
     let Wanted { memory_bytes, web, pool_program } = wanted;
     let doors = Doors::OfDaemon { web };
-    let machine = Arc::new(RealMachine::default());
+    let machine: Arc<dyn env::Machine> = Arc::new(RealMachine::default());
     match pool_program {
         None => run(paths, doors, || {
             // The daemon has the lock by now.
-            if let Err(error) = supervisor::join_lists(&*machine, paths) {
+            if let Err(error) = supervisor::join_lists(&machine, paths) {
                 tracing::error!(%error, "pools that had processes of their own are not brought back");
             }
             engine_of(env, Some(paths.pool_cache()), memory_bytes)
@@ -99,7 +101,10 @@ pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, wanted: Wanted) -> Result
         Some(program) => run(paths, doors, || {
             let blank = engine_of(Arc::clone(&env), None, BLANK_MEMORY_BYTES);
             let paths = paths.clone();
-            Supervisor::new(supervisor::Ground { env, machine, paths, program, memory_bytes }, blank)
+            Supervisor::new(
+                supervisor::SupervisorGround { env, machine, paths, program, memory_bytes },
+                blank,
+            )
         }),
     }
 }

@@ -32,9 +32,6 @@ pub enum DaemonError {
     /// The process of a pool was not started by a daemon.
     #[error("only the daemon starts the process of a pool")]
     NoNumber,
-    /// The lists of pools of the last daemon.
-    #[error("cannot take over the pools")]
-    Lists(#[from] supervisor::ListError),
     /// There is one already.
     #[error("another daemon holds {}", lock.display())]
     Another {

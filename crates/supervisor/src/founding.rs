@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use control::{
-    Failure, FailureKind, ImportCandidate, ImportScan, Imported, LabelClear, PoolCreate, PoolExport,
-    PoolImport, ProcessHoldings, ProcessSiblings, Service,
+    DaemonStatusCall, Failure, FailureKind, ImportCandidate, ImportScan, Imported, LabelClear, PoolCreate,
+    PoolExport, PoolImport, ProcessHoldings, ProcessSiblings, Service,
 };
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
-use crate::Inner;
 use crate::lists;
 use crate::pool_process::PoolProcess;
-use crate::seat::SeatState;
+use crate::seat::{PoolSeat, SeatState};
 use crate::service::look;
 use crate::watch::Started;
+use crate::{Inner, SupervisorGround};
 
 type Done<T = ()> = Result<T, Failure>;
 
@@ -60,8 +60,8 @@ impl<B: Service> Inner<B> {
     pub async fn import(self: &Arc<Self>, call: PoolImport) -> Done<Imported> {
         let name = call.new_name.clone().unwrap_or_else(|| call.pool.clone());
         let _turn = self.turns.of(&name).await;
-        self.drop_closed(&name);
-        if let Some(seat) = self.seats.of(&name) {
+        let is_down = |seat: &Arc<PoolSeat>| matches!(seat.state(), SeatState::Down(_));
+        if let Some(seat) = self.seats.of(&name).filter(|seat| !is_down(seat)) {
             // The process has the pool open, and refuses; or could not open the pool before, and tries again.
             let process = seat.process().await?;
             self.tell_siblings(&process).await?;
@@ -70,7 +70,7 @@ impl<B: Service> Inner<B> {
         let started = self.start_sibling().await?;
         let imported = started.process.ask(&call).await;
         // An import whose mounts have failed has opened the pool.
-        let opened = started.process.ask(&control::DaemonStatusCall {}).await.unwrap_or_default().pools;
+        let opened = started.process.ask(&DaemonStatusCall {}).await.unwrap_or_default().pools;
         match opened.into_iter().next() {
             Some(name) => self.keep(name, started).await.and(imported),
             None => {
@@ -103,8 +103,9 @@ impl<B: Service> Inner<B> {
         process.ask(&ProcessSiblings { siblings }).await
     }
 
+    /// Gives the pool that a process has opened its seat.
     async fn keep(self: &Arc<Self>, name: String, started: Started) -> Done {
-        self.drop_absent(&name).await;
+        self.drop_closed(&name, guid_of(&started.process).await).await;
         let Err(refused) = self.seat(name.clone(), started) else { return Ok(()) };
         // A pool that was named by its guid has the name of one that was opened at the same time.
         let export = PoolExport { pool: name.clone(), ..PoolExport::default() };
@@ -115,23 +116,27 @@ impl<B: Service> Inner<B> {
         Err(Failure::cannot(FailureKind::Exists, "import", &name, reason))
     }
 
-    /// A pool that stays closed gives its name up for an import.
-    fn drop_closed(&self, name: &str) {
-        let Some(seat) = self.seats.of(name) else { return };
-        if matches!(seat.state(), SeatState::Down(_)) {
-            self.seats.remove(&seat);
-            lists::forget(&self.ground.paths, seat.number);
+    /// A pool was opened under a name. Drops the seats of the same pool, and of other pools of that name, that no
+    /// process could open.
+    async fn drop_closed(&self, name: &str, guid: Option<u64>) {
+        let SupervisorGround { machine, paths, .. } = &self.ground;
+        for seat in self.seats.all() {
+            let listed = || lists::pool_in(machine, paths, seat.number).map(|pool| pool.guid);
+            let is_meant = seat.name == name || guid.is_some() && guid == listed();
+            if is_meant && is_closed(&seat).await {
+                tracing::warn!(pool = seat.name, "is not tried again");
+                self.drop_seat(&seat);
+            }
         }
     }
 
-    /// A pool that its process could not open was opened by another process, by its guid.
-    async fn drop_absent(&self, name: &str) {
-        let Some(seat) = self.seats.of(name) else { return };
-        let Some(process) = seat.open() else { return };
-        let status = process.ask(&control::DaemonStatusCall {}).await;
-        if status.is_ok_and(|status| status.pools.is_empty()) {
-            self.seats.remove(&seat);
-            seat.let_go();
+    /// Takes a pool that is closed out of the list of pools. Its process ends, if there is one.
+    pub fn drop_seat(&self, seat: &Arc<PoolSeat>) {
+        self.seats.remove(seat);
+        match seat.state() {
+            // Whoever watches over the process removes its directories.
+            SeatState::Open(_) => seat.let_go(),
+            _ => lists::forget(&self.ground.paths, seat.number),
         }
     }
 
@@ -151,5 +156,23 @@ impl<B: Service> Inner<B> {
         let cleared = started.process.ask(&call).await;
         self.end_blank(started).await;
         cleared
+    }
+}
+
+/// Returns the guid of the pool that a process has open.
+async fn guid_of(process: &PoolProcess) -> Option<u64> {
+    let holdings = process.ask(&ProcessHoldings {}).await.ok()?;
+    holdings.first().map(|pool| pool.guid)
+}
+
+/// True if no process has the pool of a seat open, or is about to open it.
+async fn is_closed(seat: &PoolSeat) -> bool {
+    match seat.state() {
+        SeatState::Open(process) => {
+            let status = process.ask(&DaemonStatusCall {}).await;
+            status.is_ok_and(|status| status.pools.is_empty())
+        }
+        SeatState::Down(_) => true,
+        SeatState::Opening | SeatState::Closed => false,
     }
 }

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Injections(Mutex<Numbers>);
+pub struct InjectionNumbers(Mutex<Numbers>);
 
 #[derive(Debug, Default)]
 struct Numbers {
@@ -23,7 +23,7 @@ struct Number {
     own: u64,
 }
 
-impl Injections {
+impl InjectionNumbers {
     /// Gives a fault its number.
     pub fn add(&self, pid: u32, own: u64) -> u64 {
         let mut numbers = self.0.lock();
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn each_fault_has_a_number_of_its_own() {
-        let injections = Injections::default();
+        let injections = InjectionNumbers::default();
         assert_eq!((injections.add(100, 1), injections.add(200, 1), injections.add(100, 2)), (1, 2, 3));
         assert_eq!(
             (injections.find(2), injections.find(3), injections.find(4)),

@@ -1,20 +1,20 @@
 //! A process for each pool, and a service that answers for all of them.
 //!
 //! ```text
-//!  commands ─► doors of the daemon ─► Supervisor ─┬─ Seat "tank" ─► PoolProcess ─► engine, mounts, devices of tank
-//!                                                 ├─ Seat "home" ─► PoolProcess ─► engine, mounts, devices of home
+//!  commands ─► doors of the daemon ─► Supervisor ─┬─ seat of "tank" ─► PoolProcess ─► engine, mounts, devices of tank
+//!                                                 ├─ seat of "home" ─► PoolProcess ─► engine, mounts, devices of home
 //!                                                 └─ a pool that is nowhere: the engine of the daemon, without pools
 //! ```
 //! A pool's process is the same program with an engine of its own. It has a run-time directory and a list of
 //! pools to itself, so that its start brings back its pool as the start of a daemon brings back all pools.
 //! It serves its mounts itself: a write and an `fsync` never come by the daemon.
 //!
-//! What ends a process costs its pool some seconds: the requests under way fail, the mounts answer
-//! `ENOTCONN`, and a new process opens the pool and mounts it again. Other pools do not notice. A pool whose
-//! processes end again and again stays closed until somebody imports it.
+//! When a process ends, the requests under way to its pool fail, and the mounts answer `ENOTCONN`. A new process
+//! opens the pool and mounts it again. Other pools do not notice. A pool whose processes end again and again
+//! stays closed until somebody imports it.
 //!
-//! Pools that are looked for, made or imported are opened by a new process. Nothing that a label or a stream
-//! says is parsed in the daemon itself.
+//! A new process looks for pools, makes them and imports them, so that the daemon parses no label, block or
+//! stream. The daemon parses tokens of `zfs send -t`, and the events that processes hand on.
 //!
 //! Invariants
 //! - A process does not outlive its daemon: it ends when its standard input does.
@@ -44,15 +44,15 @@ use control::{RunPaths, Service};
 use env::{Env, Machine};
 use events::EventRing;
 
-pub use lists::{ListError, join_lists};
+pub use lists::join_lists;
 pub use program::PoolProgram;
 
 use founding::NameTurns;
-use injections::Injections;
-use seats::Seats;
+use injections::InjectionNumbers;
+use seats::PoolSeats;
 
 /// What a supervisor stands on.
-pub struct Ground {
+pub struct SupervisorGround {
     /// The time.
     pub env: Arc<dyn Env>,
     /// Small files.
@@ -76,30 +76,30 @@ impl<B> Clone for Supervisor<B> {
 }
 
 struct Inner<B> {
-    ground: Ground,
+    ground: SupervisorGround,
     blank: B,
-    seats: Seats,
+    seats: PoolSeats,
     /// Who may make or import a pool of a name.
     turns: NameTurns,
     /// Events of all pools.
     events: EventRing,
-    injections: Injections,
+    injections: InjectionNumbers,
     /// On the clock of the environment.
     started: Duration,
 }
 
 impl<B: Service> Supervisor<B> {
     /// Has no process yet.
-    pub fn new(ground: Ground, blank: B) -> Self {
+    pub fn new(ground: SupervisorGround, blank: B) -> Self {
         let run = u64::try_from(ground.env.wall_clock().as_nanos()).unwrap_or(u64::MAX);
         let started = ground.env.now();
         Self(Arc::new(Inner {
             ground,
             blank,
-            seats: Seats::default(),
+            seats: PoolSeats::default(),
             turns: NameTurns::default(),
             events: EventRing::of_run(run.max(1)),
-            injections: Injections::default(),
+            injections: InjectionNumbers::default(),
             started,
         }))
     }
@@ -108,11 +108,13 @@ impl<B: Service> Supervisor<B> {
     /// mounts their file systems in the order of mount points.
     pub async fn restore(&self) {
         let inner = &self.0;
-        let numbers = match lists::split_list(&*inner.ground.machine, &inner.ground.paths) {
+        if let Err(error) = lists::make_private(&inner.ground.paths.pools_run_dir()) {
+            return tracing::error!(%error, "there is no directory for the processes of pools");
+        }
+        let numbers = match lists::split_list(&inner.ground.machine, &inner.ground.paths) {
             Ok(numbers) => numbers,
             Err(error) => {
-                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                return tracing::error!(%error, cause, "no pools brought back");
+                return tracing::error!(error = %engine::refusal::chain(&error), "no pools brought back");
             }
         };
         let count = numbers.len();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use control::{Failure, Mount, MountInfo, Mounts, ProcessDueMounts, Service, Unmount};
 
-use crate::seat::Seat;
+use crate::seat::PoolSeat;
 use crate::{Inner, Supervisor};
 
 type Done<T = ()> = Result<T, Failure>;
@@ -19,7 +19,7 @@ impl<B: Service> Supervisor<B> {
 impl<B: Service> Inner<B> {
     /// Mounts what is to be mounted of these pools, in the order of mount points. Returns the first failure;
     /// the others are still mounted.
-    pub async fn mount_those(&self, seats: &[Arc<Seat>], call: &Mount) -> Done {
+    pub async fn mount_those(&self, seats: &[Arc<PoolSeat>], call: &Mount) -> Done {
         let mut outcome = Ok(());
         let mut due = Vec::new();
         for seat in seats {

@@ -90,6 +90,17 @@ impl PoolProcess {
         self.relay.call(call).await.map_err(|error| self.failure(error))
     }
 
+    /// The same. Returns nothing if the process ends before it has answered.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub async fn ask_while_alive<C: Call>(&self, call: &C) -> Result<Option<C::Answer>, Failure> {
+        match self.relay.call(call).await {
+            Err(ClientError::Unreachable { .. } | ClientError::Lost(_)) => Ok(None),
+            answered => answered.map(Some).map_err(|error| self.failure(error)),
+        }
+    }
+
     /// The same for an answer that follows bytes.
     ///
     /// # Errors

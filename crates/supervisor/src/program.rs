@@ -12,6 +12,8 @@ use tokio::process::{Child, Command};
 pub struct PoolProgram {
     /// The file.
     pub path: PathBuf,
+    /// Its name among the processes.
+    pub name: OsString,
     /// Its words.
     pub words: Vec<OsString>,
     /// The variable for the number of the process.
@@ -25,6 +27,7 @@ impl PoolProgram {
     /// The system's.
     pub(crate) fn start(&self, number: u64, memory_bytes: u64) -> std::io::Result<Child> {
         Command::new(&self.path)
+            .arg0(&self.name)
             .args(&self.words)
             .env(self.number, number.to_string())
             .env(self.memory, memory_bytes.to_string())

@@ -31,7 +31,7 @@ pub enum SeatState {
 }
 
 /// See the module.
-pub struct Seat {
+pub struct PoolSeat {
     /// The number of the directories of its processes.
     pub number: u64,
     /// The name of the pool.
@@ -42,7 +42,7 @@ pub struct Seat {
     is_leaving: Mutex<bool>,
 }
 
-impl Seat {
+impl PoolSeat {
     /// The seat of a pool that a process has opened.
     pub fn of(number: u64, name: String, process: Arc<PoolProcess>) -> Self {
         let (state, _) = watch::channel(SeatState::Open(process));

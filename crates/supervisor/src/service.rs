@@ -8,13 +8,14 @@ use futures::future::{join_all, select};
 use std::time::Duration;
 
 use crate::pool_process::PoolProcess;
-use crate::seat::SeatState;
+use crate::seat::{PoolSeat, SeatState};
 use crate::{Inner, Supervisor};
 
 type Done<T = ()> = Result<T, Failure>;
 
-/// A list of all pools waits so long for a process. A pool answers such a request in milliseconds.
-const LOOK_MAX: Duration = Duration::from_secs(5);
+/// A list of all pools waits so long for a process. A pool answers such a request in milliseconds, but the
+/// machine may be busy, and a pool that is missing in a list alarms whoever watches.
+const LOOK_MAX: Duration = Duration::from_secs(15);
 
 /// So long a request for events waits at most.
 const EVENTS_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -55,7 +56,7 @@ macro_rules! to_pool_of_or_all {
                 match call.$field.as_deref().map(|name| self.0.seats.of(name)) {
                     Some(Some(seat)) => seat.ask(&call).await,
                     Some(None) => self.0.blank.$method(call).await,
-                    None => Ok(self.0.of_each(&call).await?.into_iter().flatten().collect()),
+                    None => Ok(self.0.of_each_that_answers(&call).await?.into_iter().flatten().collect()),
                 }
             }
         )*
@@ -146,14 +147,19 @@ impl<B: Service> Service for Supervisor<B> {
 
     async fn pool_destroy(&self, call: PoolDestroy) -> Done {
         match self.0.seats.of(&call.pool) {
-            Some(_) => self.0.close(call.pool.clone(), call).await,
+            Some(seat) => self.0.close(seat, call).await,
             None => self.0.blank.pool_destroy(call).await,
         }
     }
 
     async fn pool_export(&self, call: PoolExport) -> Done {
         match self.0.seats.of(&call.pool) {
-            Some(_) => self.0.close(call.pool.clone(), call).await,
+            // The daemon forgets a pool that no process can open.
+            Some(seat) if matches!(seat.state(), SeatState::Down(_)) => {
+                self.0.drop_seat(&seat);
+                Ok(())
+            }
+            Some(seat) => self.0.close(seat, call).await,
             None => self.0.blank.pool_export(call).await,
         }
     }
@@ -332,35 +338,43 @@ impl<B: Service> Service for Supervisor<B> {
             uptime_secs: ground.env.now().saturating_sub(self.0.started).as_secs(),
             ..DaemonStatus::default()
         };
-        for seat in self.0.seats.all() {
-            match seat.state() {
-                SeatState::Open(process) => {
-                    let Some(own) = look(&process, &call).await else {
-                        let line = format!("its process (pid {}) does not answer", process.pid());
-                        status.failed.push((seat.name.clone(), vec![line]));
-                        continue;
-                    };
-                    status.pools.extend(own.pools);
-                    status.failed.extend(own.failed);
-                    status.under_way.extend(own.under_way);
-                }
-                SeatState::Opening => {
-                    let line = "its process has ended, and another process opens it".to_owned();
-                    status.failed.push((seat.name.clone(), vec![line]));
-                }
-                SeatState::Down(why) => status.failed.push((seat.name.clone(), why.stderr)),
-                SeatState::Closed => {}
-            }
+        let seats = self.0.seats.all();
+        for own in join_all(seats.iter().map(|seat| status_of(seat, &call))).await {
+            status.pools.extend(own.pools);
+            status.failed.extend(own.failed);
+            status.under_way.extend(own.under_way);
         }
         Ok(status)
     }
 
     async fn daemon_stop(&self, call: DaemonStop) -> Done {
+        // A pool that cannot be synced keeps the daemon, and with it all processes, from ending.
+        let mut pools = self.0.pool_infos().await;
+        pools.retain(|pool| pool.health != PoolHealth::Suspended);
+        let sync =
+            async |pool: PoolInfo| self.pool_sync(PoolSync { pools: vec![pool.name], force: false }).await;
+        join_all(pools.into_iter().map(sync)).await.into_iter().collect::<Done>()?;
         self.0.seats.begin_ending();
-        for done in join_all(self.0.open().iter().map(|process| process.ask(&call))).await {
-            done?;
+        for failure in join_all(self.0.open().iter().map(|process| process.ask(&call))).await {
+            if let Err(failure) = failure {
+                tracing::error!(%failure, "the process of a pool was not told to stop");
+            }
         }
         Ok(())
+    }
+}
+
+/// What the process of a seat says of itself, or why it says nothing.
+async fn status_of(seat: &PoolSeat, call: &DaemonStatusCall) -> DaemonStatus {
+    let missing =
+        |lines| DaemonStatus { failed: vec![(seat.name.clone(), lines)], ..DaemonStatus::default() };
+    match seat.state() {
+        SeatState::Open(process) => look(&process, call)
+            .await
+            .unwrap_or_else(|| missing(vec![format!("its process (pid {}) does not answer", process.pid())])),
+        SeatState::Opening => missing(vec!["its process has ended, and another process opens it".to_owned()]),
+        SeatState::Down(why) => missing(why.stderr),
+        SeatState::Closed => DaemonStatus::default(),
     }
 }
 
@@ -383,7 +397,7 @@ async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Done<T>> + Sen
 
 impl<B: Service> Inner<B> {
     /// Returns the seat of the pool that a stream is sent from. A token names the snapshot in its own words.
-    fn seat_of_send(&self, call: &DatasetSend) -> Option<Arc<crate::seat::Seat>> {
+    fn seat_of_send(&self, call: &DatasetSend) -> Option<Arc<PoolSeat>> {
         match call.token.as_deref().map(stream::token_state) {
             Some(state) => self.seats.of(&state.ok()?.toname),
             None => self.seats.of(&call.snapshot),
@@ -406,11 +420,23 @@ impl<B: Service> Inner<B> {
     /// The same, and the first refusal counts.
     async fn of_each<C: Call>(&self, call: &C) -> Done<Vec<C::Answer>> {
         let seats = self.seats.all();
-        let ask = async |seat: &Arc<crate::seat::Seat>| match seat.state() {
+        let ask = async |seat: &Arc<PoolSeat>| match seat.state() {
             SeatState::Open(process) => process.ask(call).await.map(Some),
             _ => Ok(None),
         };
         let answers = join_all(seats.iter().map(ask)).await;
+        answers.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    /// The same for an answer that may take time. A process that ends meanwhile, or that does not answer a
+    /// request that takes no time, is left out.
+    async fn of_each_that_answers<C: Call>(&self, call: &C) -> Done<Vec<C::Answer>> {
+        let asked = self.open();
+        let ask = async |process: &Arc<PoolProcess>| match look(process, &DaemonStatusCall {}).await {
+            Some(_) => process.ask_while_alive(call).await,
+            None => Ok(None),
+        };
+        let answers = join_all(asked.iter().map(ask)).await;
         answers.into_iter().filter_map(Result::transpose).collect()
     }
 
@@ -420,24 +446,13 @@ impl<B: Service> Inner<B> {
     }
 
     /// Exports or destroys a pool. Its process ends afterwards.
-    async fn close<C: Call<Answer = ()> + Clone>(&self, pool: String, call: C) -> Done {
-        let Some(seat) = self.seats.of(&pool) else { return Err(Failure::no_such_pool(&pool)) };
-        let process = match seat.process().await {
-            Ok(process) => process,
-            Err(_) if matches!(seat.state(), SeatState::Down(_)) => {
-                // As with a pool whose devices are gone: the daemon forgets it.
-                self.seats.remove(&seat);
-                crate::lists::forget(&self.ground.paths, seat.number);
-                return Ok(());
-            }
-            Err(failure) => return Err(failure),
-        };
+    async fn close<C: Call<Answer = ()>>(&self, seat: Arc<PoolSeat>, call: C) -> Done {
+        let process = seat.process().await?;
         process.ask(&call).await?;
         // Its last events.
         _ = process.take_events(&self.events).await;
         // The devices were closed with the pool, so nobody has to wait for the end of the process.
-        self.seats.remove(&seat);
-        seat.let_go();
+        self.drop_seat(&seat);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use tokio::process::Child;
 use crate::Inner;
 use crate::lists;
 use crate::pool_process::PoolProcess;
-use crate::seat::{Seat, SeatState};
+use crate::seat::{PoolSeat, SeatState};
 
 /// The engine leaves a pool out after four attempts to open it that ended with the process.
 const STARTS_MAX: usize = 5;
@@ -77,8 +77,9 @@ impl<B: Service> Inner<B> {
                 None => self.end_blank(started).await,
             },
             Err(why) => {
-                let name = lists::name_in(&*self.ground.machine, &self.ground.paths, number);
-                let seat = Arc::new(Seat::empty(number, name.unwrap_or_default()));
+                let listed = lists::pool_in(&self.ground.machine, &self.ground.paths, number);
+                let name = listed.map(|pool| pool.name).unwrap_or_default();
+                let seat = Arc::new(PoolSeat::empty(number, name));
                 self.give_up(&seat, why);
                 self.seats.add(seat);
             }
@@ -86,9 +87,9 @@ impl<B: Service> Inner<B> {
     }
 
     /// Gives a pool that a process has opened its seat. Gives the process back if the name has one already.
-    pub fn seat(self: &Arc<Self>, name: String, started: Started) -> Result<Arc<Seat>, Box<Started>> {
+    pub fn seat(self: &Arc<Self>, name: String, started: Started) -> Result<Arc<PoolSeat>, Box<Started>> {
         let Started { number, process, child, status } = started;
-        let seat = Arc::new(Seat::of(number, name, Arc::clone(&process)));
+        let seat = Arc::new(PoolSeat::of(number, name, Arc::clone(&process)));
         if !self.seats.add(Arc::clone(&seat)) {
             return Err(Box::new(Started { number, process, child, status }));
         }
@@ -105,7 +106,7 @@ impl<B: Service> Inner<B> {
     }
 
     /// Starts the next process whenever one ends without having been told to.
-    async fn watch_over(self: Arc<Self>, seat: Arc<Seat>, mut child: Child) {
+    async fn watch_over(self: Arc<Self>, seat: Arc<PoolSeat>, mut child: Child) {
         loop {
             let status = child.wait().await.map(|status| status.to_string()).unwrap_or_default();
             if seat.is_leaving() || self.seats.is_ending() {
@@ -138,7 +139,7 @@ impl<B: Service> Inner<B> {
         }
     }
 
-    async fn reopened(self: &Arc<Self>, seat: &Arc<Seat>, process: Arc<PoolProcess>) {
+    async fn reopened(self: &Arc<Self>, seat: &Arc<PoolSeat>, process: Arc<PoolProcess>) {
         self.follow(&process);
         seat.set(SeatState::Open(process));
         self.share_memory();
@@ -158,7 +159,7 @@ impl<B: Service> Inner<B> {
     }
 
     /// The list of the pool stays, so that the next daemon tries again.
-    fn give_up(&self, seat: &Arc<Seat>, why: Failure) {
+    fn give_up(&self, seat: &Arc<PoolSeat>, why: Failure) {
         let reason = "its process has ended";
         let failure = Failure::cannot(FailureKind::Unavailable, "open", &seat.name, reason);
         let failure = why.stderr.into_iter().filter(|line| !line.is_empty()).fold(failure, Failure::and);

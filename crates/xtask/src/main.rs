@@ -9,7 +9,7 @@
 //!  kills                       the golden pools' logs: replay killed after every record
 //!  hostile [SECONDS]           blocks and streams changed and sealed again, each lane for so long (600)
 //!  lives [SEEDS [FIRST]]       so many (2,000) pools to whose devices everything is done, while they fail
-//!  mutants [WORD]              planted mistakes (those with WORD in their names): a test must catch each
+//!  mutants [WORD...]           planted mistakes (those with a WORD in their names): a test must catch each
 //!  damage                      every block of a small pool lost in its turn, and read by all code
 //!                              that uses it
 //!  loops [SECONDS]             one thing done to a log over and over under 32 writers, for so long (120)
@@ -35,7 +35,7 @@ mod suite;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask crashes [IMAGES [RUNS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask mutants [WORD]\n       xtask damage\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]\n       xtask storm [SECONDS [SEED]]\n       xtask soak [SECONDS [SEED]]\n       xtask screens [DIRECTORY]";
+const USAGE: &str = "usage: xtask test [WORD...]\n       xtask histories [STEPS [PARTS]]\n       xtask crashes [IMAGES [RUNS]]\n       xtask kills\n       xtask hostile [SECONDS]\n       xtask lives [SEEDS [FIRST]]\n       xtask mutants [WORD...]\n       xtask damage\n       xtask loops [SECONDS]\n       xtask fsx [SECONDS]\n       xtask memory [MIB [PERCENT]]\n       xtask storm [SECONDS [SEED]]\n       xtask soak [SECONDS [SEED]]\n       xtask screens [DIRECTORY]";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -43,8 +43,8 @@ fn main() -> ExitCode {
     if let Some((&"test", words)) = args.split_first() {
         return suite::run(words);
     }
-    if let Some((&"mutants", rest @ ([] | [_]))) = args.split_first() {
-        return mutants::run(rest.first().copied().unwrap_or_default());
+    if let Some((&"mutants", words)) = args.split_first() {
+        return mutants::run(words);
     }
     if let Some((&"screens", rest @ ([] | [_]))) = args.split_first() {
         return screens(rest.first().copied().unwrap_or("target/screens"));

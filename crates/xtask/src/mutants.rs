@@ -116,9 +116,9 @@ impl Lane {
     }
 }
 
-/// Runs the lanes of the mutants in whose name `word` is.
-pub fn run(word: &str) -> ExitCode {
-    match try_run(word) {
+/// Runs the lanes of the mutants in whose names one of the words is, or of all mutants if there is no word.
+pub fn run(words: &[&str]) -> ExitCode {
+    match try_run(words) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -128,10 +128,12 @@ pub fn run(word: &str) -> ExitCode {
     }
 }
 
-fn try_run(word: &str) -> Result<bool, String> {
-    let chosen: Vec<&Mutant> = list::mutants().filter(|mutant| mutant.name.contains(word)).collect();
+fn try_run(words: &[&str]) -> Result<bool, String> {
+    let is_chosen =
+        |mutant: &&Mutant| words.is_empty() || words.iter().any(|word| mutant.name.contains(word));
+    let chosen: Vec<&Mutant> = list::mutants().filter(is_chosen).collect();
     if chosen.is_empty() {
-        return Err(format!("there is no mutant in whose name '{word}' is"));
+        return Err(format!("there is no mutant in whose name one of {words:?} is"));
     }
     let lanes: BTreeSet<Lane> = chosen.iter().map(|mutant| mutant.lane).collect();
     let programs = build(&lanes)?;

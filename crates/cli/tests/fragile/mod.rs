@@ -15,7 +15,7 @@ pub const DISKS: &str = "SAWMILL_TEST_DISKS";
 
 /// When and how a device ends its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum DeviceOrder {
     /// A write panics.
     PanicInWrite,
     /// A read panics.
@@ -24,7 +24,7 @@ pub enum Order {
     FaultInWrite,
 }
 
-impl Order {
+impl DeviceOrder {
     const ALL: [Self; 3] = [Self::PanicInWrite, Self::PanicInRead, Self::FaultInWrite];
 
     /// From now on the device obeys.
@@ -57,7 +57,10 @@ impl Device for Fragile {
         self.device.info()
     }
     fn read(&self, offset: LeafOffset, len: usize) -> BoxFuture<'static, Result<IoBuf, DeviceError>> {
-        assert!(Order::of(&self.order) != Some(Order::PanicInRead), "this panic\nbelongs to a test");
+        assert!(
+            DeviceOrder::of(&self.order) != Some(DeviceOrder::PanicInRead),
+            "this panic\nbelongs to a test"
+        );
         self.device.read(offset, len)
     }
     fn write(
@@ -66,9 +69,9 @@ impl Device for Fragile {
         slices: Vec<BufSlice>,
         durability: Durability,
     ) -> BoxFuture<'static, Result<(), DeviceError>> {
-        match Order::of(&self.order) {
-            Some(Order::PanicInWrite) => panic!("this panic\nbelongs to a test"),
-            Some(Order::FaultInWrite) => kill_process(getpid(), Signal::SEGV).expect("it lives"),
+        match DeviceOrder::of(&self.order) {
+            Some(DeviceOrder::PanicInWrite) => panic!("this panic\nbelongs to a test"),
+            Some(DeviceOrder::FaultInWrite) => kill_process(getpid(), Signal::SEGV).expect("it lives"),
             _ => {}
         }
         self.device.write(offset, slices, durability)

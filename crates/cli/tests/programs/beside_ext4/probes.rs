@@ -71,7 +71,7 @@ pub const IDENTITIES: &[Identity] = &[
 ];
 
 /// What it is done to.
-pub struct Subject {
+pub struct ProbedFile {
     pub name: &'static str,
     mode: u32,
     is_directory: bool,
@@ -81,15 +81,15 @@ pub struct Subject {
     has_acl: bool,
 }
 
-const fn file(name: &'static str, mode: u32, is_capable: bool, has_acl: bool) -> Subject {
-    Subject { name, mode, is_directory: false, is_capable, has_acl }
+const fn file(name: &'static str, mode: u32, is_capable: bool, has_acl: bool) -> ProbedFile {
+    ProbedFile { name, mode, is_directory: false, is_capable, has_acl }
 }
 
-const fn directory(name: &'static str, mode: u32, has_acl: bool) -> Subject {
-    Subject { name, mode, is_directory: true, is_capable: false, has_acl }
+const fn directory(name: &'static str, mode: u32, has_acl: bool) -> ProbedFile {
+    ProbedFile { name, mode, is_directory: true, is_capable: false, has_acl }
 }
 
-const SUBJECTS: &[Subject] = &[
+const PROBED_FILES: &[ProbedFile] = &[
     file("04755", 0o4755, false, false),
     file("02755", 0o2755, false, false),
     file("02767", 0o2767, false, false),
@@ -125,7 +125,7 @@ const fn operation(name: &'static str, run: fn(&Path) -> Done) -> Operation {
 pub struct Probe {
     pub number: usize,
     pub identity: &'static Identity,
-    pub subject: &'static Subject,
+    pub subject: &'static ProbedFile,
     pub operation: &'static Operation,
 }
 
@@ -134,7 +134,7 @@ impl Probe {
     pub fn all() -> Vec<Self> {
         let mut all = Vec::new();
         for identity in IDENTITIES {
-            for subject in SUBJECTS {
+            for subject in PROBED_FILES {
                 for operation in if subject.is_directory { ON_DIRECTORIES } else { ON_FILES } {
                     let is_mapping_user = identity.capability.is_none();
                     if operation.run.is_some() || is_mapping_user {
