@@ -191,7 +191,9 @@ fn pool(session: &mut Session, args: &Args) -> Outcome {
     daemon::init_log();
     let options = Options::from_process_environment().map_err(DaemonError::Delays);
     let memory = memory_bytes(args)?;
-    ended(options.and_then(|options| daemon::serve_pool(session.paths(), RealEnv::new(options), memory)))
+    ended(options.and_then(|options| {
+        daemon::serve_pool(session.paths(), |opener| RealEnv::over(options, opener), memory)
+    }))
 }
 
 fn ended(served: Result<(), DaemonError>) -> Outcome {

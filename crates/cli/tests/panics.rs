@@ -6,13 +6,15 @@ mod mounted;
 
 use control::{Client, RunPaths};
 use daemon::Wanted;
-use fragile::{DISKS, DeviceOrder, fragile_env};
+use device::OwnRights;
+use fragile::{DISKS, DeviceOrder, FragileDisks};
 use mounted::World;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Tells this program that it is to be the daemon, and where.
@@ -26,7 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn the_daemon_that_other_tests_start() {
     let Some(run_dir) = std::env::var_os(RUN_DIR) else { return };
     let wanted = Wanted { memory_bytes: MEMORY_BYTES, web: None, pool_program: None };
-    daemon::serve_over(&RunPaths::under(run_dir), fragile_env(), wanted).expect("it serves");
+    let env = FragileDisks::of_environment().env(Arc::new(OwnRights));
+    daemon::serve_over(&RunPaths::under(run_dir), env, wanted).expect("it serves");
 }
 
 /// Starts it for the pool of a world whose own daemon is gone, and waits until it answers.

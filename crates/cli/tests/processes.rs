@@ -20,8 +20,7 @@ use std::time::{Duration, Instant};
 
 use control::{Client, RunPaths};
 use daemon::Wanted;
-use device::{Options, RealEnv};
-use fragile::{DISKS, DeviceOrder, fragile_env};
+use fragile::{DISKS, DeviceOrder, FragileDisks};
 use mounted::{POOL, World};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -52,14 +51,13 @@ fn the_daemon_that_other_tests_start() {
 /// Nor is this: what this program does when the daemon starts it for a pool.
 #[test]
 fn the_process_that_the_daemon_starts() {
-    let (Some(run_dir), Ok(number)) = (std::env::var_os(DAEMON), std::env::var(NUMBER)) else { return };
-    let paths = RunPaths::under(run_dir);
-    let list = paths.of_pool(number.parse().expect("a number")).pool_cache();
-    // The devices of "tank" are free for its own process, and for a process that imports a pool.
-    let is_for_tank = fs::read_to_string(list).map_or(true, |list| list.contains("\"tank\""));
-    let env = if is_for_tank { fragile_env() } else { RealEnv::new(Options::default()) };
+    let Some(run_dir) = std::env::var_os(DAEMON).filter(|_| std::env::var_os(NUMBER).is_some()) else {
+        return;
+    };
+    let disks = FragileDisks::of_environment();
     daemon::init_log();
-    daemon::serve_pool(&paths, env, MEMORY_BYTES).expect("it serves");
+    let make_env = |opener| disks.env(opener);
+    daemon::serve_pool(&RunPaths::under(run_dir), make_env, MEMORY_BYTES).expect("it serves");
 }
 
 /// A world with the pools "tank" and "other", and the daemon that holds them.

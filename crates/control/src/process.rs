@@ -40,11 +40,27 @@ calls! {
         siblings: Vec<Holdings>,
     }
 
+    /// Lists the devices that have labels of pools, and reads nothing else of the devices.
+    change ProcessFind at "/v1/process/find" gives Vec<FoundDevice> {
+        /// Directories or devices to search; where empty, `/dev`.
+        search: Vec<String>,
+    }
+
     /// Sets the memory that the process takes for its pool.
     change ProcessMemory at "/v1/process/memory" gives () {
         /// The memory in bytes.
         bytes: u64,
     }
+}
+
+/// A device with the label of a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FoundDevice {
+    /// Its path.
+    pub path: String,
+    /// The name and the guid of the pool. Labels of hot spares and of cache devices name no pool.
+    pub pool: Option<(String, u64)>,
 }
 
 /// What an open pool holds that no other pool may have.

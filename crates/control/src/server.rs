@@ -64,10 +64,23 @@ impl Server {
     /// # Errors
     /// When the socket cannot be made.
     pub fn bind(path: &Path) -> Result<Self, ServeError> {
-        let inner = listen(path, 0o600)?;
+        Ok(Self::of(listen(path, 0o600)?))
+    }
+
+    /// Answers on a socket that listens already.
+    ///
+    /// # Errors
+    /// When the socket cannot be used.
+    pub fn on(listener: std::os::unix::net::UnixListener) -> Result<Self, ServeError> {
+        listener.set_nonblocking(true).map_err(ServeError::Serve)?;
+        let inner = UnixListener::from_std(listener).map_err(ServeError::Serve)?;
+        Ok(Self::of(inner))
+    }
+
+    fn of(inner: UnixListener) -> Self {
         let owner = rustix::process::geteuid().as_raw();
         let (shown, stop) = (axum::Router::new(), Arc::new(Notify::new()));
-        Ok(Self { listener: OwnerOnly { inner, owner }, public: None, shown, stop })
+        Self { listener: OwnerOnly { inner, owner }, public: None, shown, stop }
     }
 
     /// Listens at `path`, too, for everybody who wants to look at pools, or to do what was delegated to him; `groups`

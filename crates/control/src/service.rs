@@ -7,16 +7,16 @@ use crate::{
     DatasetDeleting, DatasetDestroy, DatasetDiff, DatasetInfo, DatasetInherit, DatasetList, DatasetLogs,
     DatasetMade, DatasetPermissions, DatasetPromote, DatasetReceive, DatasetReceiveAbort, DatasetRename,
     DatasetRollback, DatasetSend, DatasetSendSize, DatasetSendSkipped, DatasetSet, Delegated, Delegations,
-    DeviceState, DueMounts, Events, EventsClear, EventsPage, Failure, HeldSnapshot, Holdings,
+    DeviceState, DueMounts, Events, EventsClear, EventsPage, Failure, FoundDevice, HeldSnapshot, Holdings,
     ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
     LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, Peer,
     PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport,
     PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts,
     PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove,
     PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim,
-    PoolUpgrade, PoolVdevProps, ProcessDueMounts, ProcessHoldings, ProcessLetNote, ProcessMemory,
-    ProcessPermit, ProcessSiblings, ReceivedSnapshot, SendSize, SnapshotCreate, SnapshotDestroy,
-    SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
+    PoolUpgrade, PoolVdevProps, ProcessDueMounts, ProcessFind, ProcessHoldings, ProcessLetNote,
+    ProcessMemory, ProcessPermit, ProcessSiblings, ReceivedSnapshot, SendSize, SnapshotCreate,
+    SnapshotDestroy, SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
 };
 use serde::Serialize;
 use std::future::Future;
@@ -372,6 +372,8 @@ service! {
     process_let_note(ProcessLetNote) -> ();
     /// Lists the datasets that are to be mounted.
     process_due_mounts(ProcessDueMounts) -> DueMounts;
+    /// Lists the devices that have labels of pools.
+    process_find(ProcessFind) -> Vec<FoundDevice>;
     /// Lists what the pools of a process hold.
     process_holdings(ProcessHoldings) -> Vec<Holdings>;
     /// Says what the pools of other processes hold.

@@ -34,13 +34,13 @@ use control::RunPaths;
 use device::{RealEnv, RealMachine};
 use engine::{Engine, Ground, Options, PoolCache};
 use front_fuse::Fuse;
-use pool::{Heartbeats, Tuning};
+use pool::{Heartbeats, Host, Tuning};
 use run::{Doors, run};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use supervisor::Supervisor;
+use supervisor::{Supervisor, SupervisorGround};
 use threads::OwnThreads;
 
 pub use log::init as init_log;
@@ -86,25 +86,26 @@ pub fn serve(paths: &RunPaths, wanted: Wanted) -> Result<(), DaemonError> {
 /// # Errors
 /// Why it cannot run; nothing was served then.
 pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, wanted: Wanted) -> Result<(), DaemonError> {
-    panics::end_the_process(PoolCache::last_words_of(&paths.pool_cache()));
+    let last_words = PoolCache::last_words_of(&paths.pool_cache());
+    panics::end_the_process(move |words| std::fs::write(&last_words, words));
     let Wanted { memory_bytes, web, pool_program } = wanted;
-    let doors = Doors::OfDaemon { web };
+    let doors = Doors::OfDaemon { paths: paths.clone(), web };
+    let host = sawmill::this_host();
     let machine: Arc<dyn env::Machine> = Arc::new(RealMachine::default());
     match pool_program {
-        None => run(paths, doors, || {
+        None => run(doors, || {
             // The daemon has the lock by now.
             if let Err(error) = supervisor::join_lists(&machine, paths) {
                 tracing::error!(%error, "pools that had processes of their own are not brought back");
             }
-            engine_of(env, Some(paths.pool_cache()), memory_bytes)
+            engine_of(ground_of(env), Some(paths.pool_cache()), memory_bytes, host)
         }),
-        Some(program) => run(paths, doors, || {
-            let blank = engine_of(Arc::clone(&env), None, BLANK_MEMORY_BYTES);
+        Some(program) => run(doors, || {
+            let beginning = pool_process::beginning_of(&host);
+            let blank = engine_of(ground_of(Arc::clone(&env)), None, BLANK_MEMORY_BYTES, host);
             let paths = paths.clone();
-            Supervisor::new(
-                supervisor::SupervisorGround { env, machine, paths, program, memory_bytes },
-                blank,
-            )
+            let ground = SupervisorGround { env, machine, paths, program, beginning, memory_bytes };
+            Supervisor::new(ground, blank)
         }),
     }
 }
@@ -112,15 +113,24 @@ pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, wanted: Wanted) -> Result
 /// The memory of an engine that has no pool.
 const BLANK_MEMORY_BYTES: u64 = 32 << 20;
 
-/// The real engine, with a list of its pools.
-fn engine_of(env: Arc<RealEnv>, cache: Option<PathBuf>, memory_bytes: u64) -> Engine {
-    let ground = Ground {
-        machine: Arc::new(RealMachine::default()),
-        front: Some(Arc::new(Fuse::new(Arc::clone(&env)).over_rings(over_rings()))),
+/// What an engine with the rights of this process stands on.
+fn ground_of(env: Arc<RealEnv>) -> Ground {
+    ground_over(Arc::clone(&env), Arc::new(RealMachine::default()), Fuse::new(env))
+}
+
+fn ground_over(env: Arc<RealEnv>, machine: Arc<dyn env::Machine>, front: Fuse) -> Ground {
+    Ground {
+        machine,
+        front: Some(Arc::new(front.over_rings(over_rings()))),
         runner: Arc::new(OwnThreads::new(Arc::clone(&env))),
         env,
-    };
-    Engine::new(ground, Options { cache, memory_bytes, tuning: tuning(), pid: std::process::id() })
+    }
+}
+
+/// The real engine, with a list of its pools.
+fn engine_of(ground: Ground, cache: Option<PathBuf>, memory_bytes: u64, host: Host) -> Engine {
+    let tuning = Tuning { host, ..tuning() };
+    Engine::new(ground, Options { cache, memory_bytes, tuning, pid: std::process::id() })
 }
 
 /// Whether the mounts' requests are to come over io_uring.
@@ -131,7 +141,6 @@ fn over_rings() -> bool {
 fn tuning() -> Tuning {
     let default = Tuning::default();
     Tuning {
-        host: sawmill::this_host(),
         txg_timeout: seconds("SAWMILL_TXG_TIMEOUT").unwrap_or(default.txg_timeout),
         log_deadman: seconds("SAWMILL_LOG_DEADMAN").unwrap_or(default.log_deadman),
         deadman: seconds("SAWMILL_DEADMAN").unwrap_or(default.deadman),

@@ -13,15 +13,14 @@
 //! (test: `a_daemon_in_which_a_thread_panics_ends_and_says_why_and_loses_nothing_promised`)
 
 use std::backtrace::Backtrace;
-use std::io::Write;
+use std::io::{self, Write};
 use std::panic::PanicHookInfo;
-use std::path::PathBuf;
 
-/// From now on a panic ends the process, whatever thread it is in. The reason is left in `file`, too.
-pub fn end_the_process(file: PathBuf) {
+/// From now on a panic ends the process, whatever thread it is in. `keep` keeps the reason, too.
+pub fn end_the_process(keep: impl Fn(&str) -> io::Result<()> + Send + Sync + 'static) {
     std::panic::set_hook(Box::new(move |panic| {
         // There is nobody to tell when this fails.
-        _ = std::fs::write(&file, reason_of(panic));
+        _ = keep(&reason_of(panic));
         _ = std::io::stderr().write_all(last_words(panic, &Backtrace::force_capture()).as_bytes());
         std::process::abort();
     }));

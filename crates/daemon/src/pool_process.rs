@@ -1,46 +1,77 @@
-//! The process of one pool, which the daemon starts: an engine as in a daemon that holds all pools itself, with
-//! directories of its own.
+//! The process of one pool, which the daemon starts: an engine as in a daemon that holds all pools itself.
 //!
 //! ```text
-//!  daemon (supervisor) ── standard input, open as long as the daemon lives ──► process of a pool
-//!          └────────────── RUN/pools/N/socket: requests ────────────────────►      │
-//!                          STATE/pools/N/pools.cache: its pool ◄───────────────────┘
+//!  daemon (supervisor) ── standard input: a socket, open as long as the daemon lives ──► process of a pool
+//!          │                         errands, and descriptors for the answers ◄────────────┘  (crate `broker`)
+//!          └───────────── RUN/pools/N/socket: requests ─────────────────────────────────►
 //! ```
 
-use std::io::Read;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use broker::{Beginning, Broker};
 use control::RunPaths;
-use device::RealEnv;
-use engine::PoolCache;
+use device::{FileOpener, RealEnv};
+use front_fuse::Fuse;
+use pool::Host;
+use rustix::net::{RecvFlags, recv};
 
 use crate::run::{Doors, run};
-use crate::{DaemonError, engine_of, panics};
+use crate::{DaemonError, engine_of, ground_over, panics};
 
 /// The number of the process among those of its daemon.
 pub(crate) const NUMBER: &str = "SAWMILL_POOL_NUMBER";
 
 /// The process of a pool, until it is stopped or its daemon has ended. `paths` are those of the daemon. The
-/// number of the process is in the environment, as [`supervisor::PoolProgram`] puts it there.
+/// number of the process is in the environment, as [`supervisor::PoolProgram`] puts it there. `make_env` makes the
+/// environment, whose devices are opened by the daemon.
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
-pub fn serve_pool(paths: &RunPaths, env: Arc<RealEnv>, memory_bytes: u64) -> Result<(), DaemonError> {
+pub fn serve_pool(
+    paths: &RunPaths,
+    make_env: impl FnOnce(Arc<dyn FileOpener>) -> Arc<RealEnv>,
+    memory_bytes: u64,
+) -> Result<(), DaemonError> {
     let number = std::env::var(NUMBER).ok().and_then(|number| number.parse().ok());
     let number: u64 = number.ok_or(DaemonError::NoNumber)?;
-    let paths = paths.of_pool(number);
-    panics::end_the_process(PoolCache::last_words_of(&paths.pool_cache()));
+    let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(DaemonError::Setup)?;
+    let broker = Broker::new(socket);
+    let begun = broker.begin().map_err(DaemonError::Setup)?;
+    let telling = broker.clone();
+    panics::end_the_process(move |words| telling.leave_last_words(words));
     end_with_the_daemon()?;
-    let cache = paths.pool_cache();
-    run(&paths, Doors::OfPool, || engine_of(env, Some(cache), memory_bytes))
+    let env = make_env(Arc::new(broker.clone()));
+    let doors = Doors::OfPool { listener: begun.listener, lock: begun.lock };
+    run(doors, || {
+        let front = Fuse::over(Arc::clone(&env), Arc::new(broker.clone()));
+        let ground = ground_over(env, Arc::new(broker.machine()), front);
+        engine_of(ground, Some(list_of(paths, number)), memory_bytes, host_of(begun.beginning))
+    })
 }
 
-/// Ends this process at once when standard input ends. The daemon holds the other end and writes nothing. The
-/// kernel closes that end however the daemon ends.
+fn list_of(paths: &RunPaths, number: u64) -> PathBuf {
+    paths.of_pool(number).pool_cache()
+}
+
+/// What the processes of pools are told.
+pub(crate) fn beginning_of(host: &Host) -> Beginning {
+    let Host { id, name, uid, gid } = host.clone();
+    Beginning { host_id: id, host_name: name, owner: (uid, gid) }
+}
+
+fn host_of(beginning: Beginning) -> Host {
+    let Beginning { host_id: id, host_name: name, owner: (uid, gid) } = beginning;
+    Host { id, name, uid, gid }
+}
+
+/// Ends this process at once when the daemon closes its end of standard input, which the kernel does however the
+/// daemon ends. The daemon sends nothing.
 fn end_with_the_daemon() -> Result<(), DaemonError> {
     let wait = || {
-        let mut input = std::io::stdin().lock();
-        while input.read(&mut [0]).is_ok_and(|read| read > 0) {}
+        let stdin = std::io::stdin();
+        while recv(&stdin, &mut [0_u8; 1], RecvFlags::empty()).is_ok_and(|(_, len)| len > 0) {}
         _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
     };
     let thread = std::thread::Builder::new().name("lifeline".to_owned()).spawn(wait);

@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,8 +52,9 @@ pub enum DaemonError {
 
 /// A service with a beginning and an end.
 pub(crate) trait Lasting: Service {
-    /// Brings back the pools of the last run.
-    fn restore(&self, doors: Doors) -> impl Future<Output = ()> + Send;
+    /// Brings back the pools of the last run. In the process of a pool, nothing is mounted: the daemon has all file
+    /// systems mounted in one order.
+    fn restore(&self, is_of_pool: bool) -> impl Future<Output = ()> + Send;
     /// Ends what waits for pools whose devices fail.
     fn stop_waiting(&self) -> impl Future<Output = ()> + Send;
     /// Syncs all pools.
@@ -60,10 +62,10 @@ pub(crate) trait Lasting: Service {
 }
 
 impl Lasting for Engine {
-    async fn restore(&self, doors: Doors) {
-        match doors {
-            Doors::OfDaemon { .. } => Self::restore(self).await,
-            Doors::OfPool => self.restore_unmounted().await,
+    async fn restore(&self, is_of_pool: bool) {
+        match is_of_pool {
+            false => Self::restore(self).await,
+            true => self.restore_unmounted().await,
         }
     }
 
@@ -77,7 +79,7 @@ impl Lasting for Engine {
 }
 
 impl<B: Service> Lasting for Supervisor<B> {
-    async fn restore(&self, _: Doors) {
+    async fn restore(&self, _is_of_pool: bool) {
         Self::restore(self).await;
     }
 
@@ -90,29 +92,40 @@ impl<B: Service> Lasting for Supervisor<B> {
     }
 }
 
-/// Who may ask.
-#[derive(Clone, Copy, Debug)]
+/// Where requests come from.
 pub(crate) enum Doors {
     /// The daemon's own user; root's daemon also shows its pools to every user. There is a page at an address.
     OfDaemon {
+        /// The files of the daemon.
+        paths: RunPaths,
         /// The address.
         web: Option<SocketAddr>,
     },
-    /// The daemon alone, which mounts the file systems of all pools in one order.
-    OfPool,
+    /// The daemon alone, which mounts the file systems of all pools in one order. The daemon has opened the socket and
+    /// the lock file.
+    OfPool {
+        /// The socket.
+        listener: UnixListener,
+        /// The lock file.
+        lock: File,
+    },
+}
+
+impl Doors {
+    fn are_of_pool(&self) -> bool {
+        matches!(self, Self::OfPool { .. })
+    }
 }
 
 /// Runs until stopped: locks, brings pools back, listens, answers.
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
-pub(crate) fn run<S: Lasting>(
-    paths: &RunPaths,
-    doors: Doors,
-    service: impl FnOnce() -> S,
-) -> Result<(), DaemonError> {
-    let _lock = lock(paths)?;
-    web_page::forget(paths);
+pub(crate) fn run<S: Lasting>(doors: Doors, service: impl FnOnce() -> S) -> Result<(), DaemonError> {
+    let (doors, _lock) = lock(doors)?;
+    if let Doors::OfDaemon { paths, .. } = &doors {
+        web_page::forget(paths);
+    }
     raise_descriptors();
     keep_data_out_of_core_files();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -125,12 +138,8 @@ pub(crate) fn run<S: Lasting>(
         let service = Arc::new(service());
         let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Setup)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Setup)?;
-        service.restore(doors).await;
-        let server = listen(paths, doors)?.showing(web::metrics_routes(&service));
-        // Before anybody is answered: who started this daemon asks then where the page is.
-        if let Doors::OfDaemon { web } = doors {
-            web_page::show(paths, web, &service).await;
-        }
+        service.restore(doors.are_of_pool()).await;
+        let (server, paths) = listen(doors, &service).await?;
         let (stopper, stopped) = (server.stopper(), Arc::clone(&service));
         tokio::spawn(async move {
             tokio::select! {
@@ -140,29 +149,43 @@ pub(crate) fn run<S: Lasting>(
             stopped.stop_waiting().await;
             stopper.notify_one();
         });
-        tracing::info!(pid = std::process::id(), socket = %paths.socket().display(), "ready");
-        if let Doors::OfDaemon { .. } = doors {
+        tracing::info!(pid = std::process::id(), "ready");
+        if paths.is_some() {
             super::systemd::notify_ready();
         }
         let served = server.serve(Arc::clone(&service)).await;
-        // Gone before the last sync: the next command starts a new daemon, which waits
-        // for our lock.
-        _ = fs::remove_file(paths.socket());
-        _ = fs::remove_file(paths.public_socket());
-        web_page::forget(paths);
+        if let Some(paths) = paths {
+            // Gone before the last sync: the next command starts a new daemon, which waits
+            // for our lock.
+            _ = fs::remove_file(paths.socket());
+            _ = fs::remove_file(paths.public_socket());
+            web_page::forget(&paths);
+        }
         service.settle().await;
         tracing::info!("stopped");
         Ok(served?)
     })
 }
 
-/// Root's daemon shows its pools to every user.
-fn listen(paths: &RunPaths, doors: Doors) -> Result<Server, ServeError> {
-    let server = Server::bind(&paths.socket())?;
-    match rustix::process::geteuid().is_root() && matches!(doors, Doors::OfDaemon { .. }) {
-        true => server.and_public(&paths.public_socket(), |socket| device::peer_groups(socket)),
-        false => Ok(server),
+/// Opens the doors. Root's daemon shows its pools to every user. Returns the files of a daemon.
+async fn listen<S: Lasting>(
+    doors: Doors,
+    service: &Arc<S>,
+) -> Result<(Server, Option<RunPaths>), ServeError> {
+    let (paths, web) = match doors {
+        Doors::OfPool { listener, .. } => {
+            return Ok((Server::on(listener)?.showing(web::metrics_routes(service)), None));
+        }
+        Doors::OfDaemon { paths, web } => (paths, web),
+    };
+    let mut server = Server::bind(&paths.socket())?.showing(web::metrics_routes(service));
+    if rustix::process::geteuid().is_root() {
+        server = server.and_public(&paths.public_socket(), |socket| device::peer_groups(socket))?;
     }
+    // Before anybody is answered: who started this daemon asks then where the page is.
+    web_page::show(&paths, web, service).await;
+    tracing::info!(socket = %paths.socket().display(), "listens");
+    Ok((server, Some(paths)))
 }
 
 /// A core file of this process, or of a process that it starts, has no memory of the process, which may hold
@@ -182,20 +205,34 @@ fn raise_descriptors() {
     }
 }
 
-/// The lock that makes this the only daemon, held until the process ends. Waits for one
-/// that is about to end, by a stop or a kill: it answers no more.
-fn lock(paths: &RunPaths) -> Result<File, DaemonError> {
+/// Takes the lock that makes this the only process behind its doors, held until the process ends.
+fn lock(doors: Doors) -> Result<(Doors, File), DaemonError> {
+    let (path, file) = match &doors {
+        Doors::OfDaemon { paths, .. } => (paths.daemon_lock(), lock_of_daemon(paths)?),
+        Doors::OfPool { lock, .. } => {
+            let path = PathBuf::from("the lock of a pool");
+            let taken = lock.try_clone().and_then(|file| file.lock().map(|()| file));
+            (path.clone(), taken.map_err(|source| DaemonError::Files { path, source })?)
+        }
+    };
+    let mut written = &file;
+    let written = file.set_len(0).and_then(|()| writeln!(written, "{}", std::process::id()));
+    written.map_err(|source| DaemonError::Files { path, source })?;
+    Ok((doors, file))
+}
+
+/// Waits for a daemon that is about to end, by a stop or a kill: it answers no more.
+fn lock_of_daemon(paths: &RunPaths) -> Result<File, DaemonError> {
     let path = paths.daemon_lock();
     let failed = |source| DaemonError::Files { path: path.clone(), source };
     paths.make_run_dir().map_err(failed)?;
     paths.check()?;
     let mut options = OpenOptions::new();
-    let mut file =
-        options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
     let client = Client::new(paths.socket());
     loop {
         match file.try_lock() {
-            Ok(()) => break,
+            Ok(()) => return Ok(file),
             Err(TryLockError::WouldBlock) if client.answers() => {
                 return Err(DaemonError::Another { lock: path });
             }
@@ -203,8 +240,6 @@ fn lock(paths: &RunPaths) -> Result<File, DaemonError> {
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
     }
-    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(failed)?;
-    Ok(file)
 }
 
 const LOCK_POLL: Duration = Duration::from_millis(5);

@@ -13,7 +13,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::exec::worker::{self, Worker};
 use crate::exec::{helpers, keeper, local, ring, timer};
-use crate::{Delayed, Delays, DelaysError, FileDevice, Loops};
+use crate::{Delayed, Delays, DelaysError, FileDevice, FileOpener, Loops, OwnRights};
 use env::{BoxFuture, Device, DeviceError, Env, OpenMode, Shelf};
 
 /// Worker threads at most, unless asked for otherwise: tasks are few.
@@ -76,15 +76,21 @@ struct Doors {
     uring: bool,
     delays: Delays,
     shelves: Mutex<BTreeMap<PathBuf, Shelf>>,
+    opener: Arc<dyn FileOpener>,
+    wrap: Box<WrapDevice>,
 }
+
+/// Puts something of another crate between a device and its users, by the path of the device.
+pub type WrapDevice = dyn Fn(&Path, Arc<dyn Device>) -> Arc<dyn Device> + Send + Sync;
 
 impl Doors {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn Device>, DeviceError> {
         let shelf = self.shelves.lock().get(path).cloned();
         let device = match shelf {
             Some(shelf) => shelf.open(path, mode)?,
-            None => Arc::new(FileDevice::open(path, mode, self.uring)?),
+            None => Arc::new(FileDevice::of(self.opener.open(path, mode)?, self.uring)),
         };
+        let device = (self.wrap)(path, device);
         Ok(match self.delays.of(path) {
             Some(delay) => Arc::new(Delayed::new(device, delay)),
             None => device,
@@ -99,6 +105,24 @@ impl RealEnv {
     /// When the system gives no thread.
     #[must_use]
     pub fn new(options: Options) -> Arc<Self> {
+        Self::over(options, Arc::new(OwnRights))
+    }
+
+    /// The same, where files and disks are opened by `opener`.
+    ///
+    /// # Panics
+    /// When the system gives no thread.
+    #[must_use]
+    pub fn over(options: Options, opener: Arc<dyn FileOpener>) -> Arc<Self> {
+        Self::wrapping(options, opener, Box::new(|_, device| device))
+    }
+
+    /// The same, where every device that is opened goes through `wrap`.
+    ///
+    /// # Panics
+    /// When the system gives no thread.
+    #[must_use]
+    pub fn wrapping(options: Options, opener: Arc<dyn FileOpener>, wrap: Box<WrapDevice>) -> Arc<Self> {
         keeper::start();
         let start = |n| {
             let worker = Worker::start(format!("sawmill-{n}"), options.aborts_on_panic);
@@ -108,6 +132,8 @@ impl RealEnv {
             uring: options.uring && ring::is_available(),
             delays: options.delays,
             shelves: Mutex::default(),
+            opener,
+            wrap,
         };
         let workers = (0..options.workers.max(1)).map(start).collect();
         let (loops, aborts_on_panic) = (Mutex::default(), options.aborts_on_panic);

@@ -42,6 +42,7 @@ mod embed;
 mod encryption;
 mod events;
 mod features;
+mod find;
 pub mod foreign;
 mod foreign_files;
 mod front;

@@ -330,6 +330,10 @@ impl Service for Engine {
         Ok(DueMounts { mounts: mounts.collect(), failure: found.err() })
     }
 
+    async fn process_find(&self, call: ProcessFind) -> Done<Vec<FoundDevice>> {
+        self.run(async move |holder| holder.find_devices(&call.search).await).await
+    }
+
     async fn process_holdings(&self, _: ProcessHoldings) -> Done<Vec<Holdings>> {
         self.run(async move |holder| Ok(holder.holdings())).await
     }

@@ -11,7 +11,6 @@ use crate::attr::set_time;
 use crate::files::Files;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::requester::may_administer;
 
 /// The unit in which `statfs` counts.
 const STATFS_BLOCK_BYTES: u64 = 512;
@@ -115,7 +114,7 @@ impl Files {
         names.retain(|name| self.zfs.options().posix_acls || !zpl::is_acl(name));
         // The kernel leaves it to the file system to hide these names from users.
         let is_trusted = |name: &Vec<u8>| name.starts_with(b"trusted.");
-        if names.iter().any(is_trusted) && !may_administer(request.header.pid) {
+        if names.iter().any(is_trusted) && !self.mounter.may_administer(request.header.pid) {
             names.retain(|name| !is_trusted(name));
         }
         let joined: Vec<u8> = names.iter().flat_map(|name| name.iter().copied().chain([0])).collect();

@@ -10,7 +10,7 @@
 //! `snapshot` changes, and with that the kernel gives up what it has kept of its list.
 //!
 //! Both belong to root, and the kernel lets only a process with CAP_DAC_OVERRIDE write to them. A process needs CAP_SYS_ADMIN,
-//! too ([`may_administer`]), because root of a container must not destroy snapshots.
+//! too ([`crate::mount::Mounter::may_administer`]), because root of a container must not destroy snapshots.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,6 @@ use crate::listing::{Form, put_dirent};
 use crate::notifier::Notifier;
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::requester::may_administer;
 use crate::views::Views;
 
 /// The control directory's name in the root.
@@ -127,7 +126,7 @@ impl Ctldir {
         reply: &mut Reply,
     ) -> Result<(), Errno> {
         let changes = [opcode::MKDIR, opcode::RMDIR, opcode::RENAME, opcode::RENAME2];
-        if changes.contains(&request.header.opcode) && !may_administer(request.header.pid) {
+        if changes.contains(&request.header.opcode) && !live.mounter.may_administer(request.header.pid) {
             return Err(Errno::PERM);
         }
         match request.header.opcode {

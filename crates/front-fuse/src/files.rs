@@ -15,6 +15,7 @@ use crate::errno::errno;
 use crate::handshake::Agreed;
 use crate::known::KnownInodes;
 use crate::live::OldPages;
+use crate::mount::Mounter;
 use crate::notifier::Notifier;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -31,6 +32,7 @@ pub(crate) struct Files {
     pub agreed: Agreed,
     pub syncs: Arc<Syncs>,
     pub writers: Arc<Writers>,
+    pub mounter: Arc<dyn Mounter>,
     /// Of what is mounted: how the control directory is shown. Snapshots have none.
     pub setting: Option<Arc<Setting>>,
     /// Of snapshots: how often the kernel was told of inodes that it has not forgotten.
@@ -45,9 +47,21 @@ impl Files {
     /// Those of what is mounted.
     pub fn live(zfs: Arc<Zfs>, common: Common, setting: Arc<Setting>, known: Arc<KnownInodes>) -> Self {
         let inodes = Inodes { root: zfs.root(), fsid: Fsid::LIVE };
-        let Common { notifier, agreed, syncs, writers } = common;
+        let Common { notifier, agreed, syncs, writers, mounter } = common;
         let (setting, known, old_pages) = (Some(setting), Some(known), Arc::default());
-        Self { zfs, inodes, notifier, agreed, syncs, writers, setting, remembered: None, known, old_pages }
+        Self {
+            zfs,
+            inodes,
+            notifier,
+            agreed,
+            syncs,
+            writers,
+            mounter,
+            setting,
+            remembered: None,
+            known,
+            old_pages,
+        }
     }
 
     /// Returns the same mount with the files of another file system.
@@ -59,6 +73,7 @@ impl Files {
             agreed: self.agreed,
             syncs: Arc::clone(&self.syncs),
             writers: Arc::clone(&self.writers),
+            mounter: Arc::clone(&self.mounter),
             setting: self.setting.clone(),
             remembered: self.remembered.clone(),
             known: self.known.clone(),

@@ -50,7 +50,7 @@ mod tree;
 mod views;
 mod writers;
 
-pub use mount::Fuse;
+pub use mount::{Attachment, Fuse, InUse, Mounter, OwnMounter};
 
 #[cfg(test)]
 mod tests;

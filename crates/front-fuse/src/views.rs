@@ -35,6 +35,7 @@ use crate::attr::{Fsid, Inodes};
 use crate::ctldir::told;
 use crate::files::Files;
 use crate::handshake::Agreed;
+use crate::mount::Mounter;
 use crate::notifier::Notifier;
 use crate::syncs::Syncs;
 use crate::writers::Writers;
@@ -56,6 +57,7 @@ pub(crate) struct Common {
     pub agreed: Agreed,
     pub syncs: Arc<Syncs>,
     pub writers: Arc<Writers>,
+    pub mounter: Arc<dyn Mounter>,
 }
 
 /// See the module.
@@ -253,7 +255,7 @@ impl Views {
         if going.contains_key(&view.id.objset) {
             return;
         }
-        let Common { notifier, agreed, syncs, writers } = &self.common;
+        let Common { notifier, agreed, syncs, writers, mounter } = &self.common;
         let files = Arc::new(Files {
             zfs: Arc::new(zfs.asked_by(Asker::Kernel)),
             inodes: Inodes { root: zfs.root(), fsid },
@@ -261,6 +263,7 @@ impl Views {
             agreed: *agreed,
             syncs: Arc::clone(syncs),
             writers: Arc::clone(writers),
+            mounter: Arc::clone(mounter),
             setting: None,
             remembered: Some(Arc::clone(&view.remembered)),
             known: None,

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 
-use device::wait_for_pages;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 
@@ -63,28 +62,32 @@ impl Writers {
     }
 
     /// Returns once the kernel has handed over all that was changed before. Waits for other requests. `mount` is a
-    /// directory there, if one can be opened.
+    /// directory there, if one can be opened. `wait` waits for the pages of one file, which is given by its inode and
+    /// generation.
     ///
     /// # Errors
     /// The system's. One file that fails does not keep the others from being waited for.
-    pub fn wait_for_all(&self, mount: Option<&File>, notifier: &Notifier) -> io::Result<()> {
+    pub fn wait_for_all(
+        &self,
+        mount: Option<&File>,
+        wait: impl Fn(u64, u32) -> io::Result<()>,
+        notifier: &Notifier,
+    ) -> io::Result<()> {
         // What the kernel tells may be of a file that was removed since: the others are waited for all the same.
         let asked = mount.map_or(Ok(()), rustix::fs::syncfs);
         let asked = if asked == Err(Errno::STALE) { Ok(()) } else { asked.map_err(io::Error::from) };
         // All is on its way. The kernel waits for none of it, unless it is asked for a file.
         let waited = self.all().into_iter().map(|(inode, generation)| {
-            let opened = mount.map(|mount| wait_for_pages(mount, inode, generation));
-            match opened {
+            match wait(inode, generation) {
                 // It was closed meanwhile, and handed over with that.
-                Some(Err(error)) if error.raw_os_error() == Some(libc::ESTALE) => Ok(()),
+                Err(error) if error.raw_os_error() == Some(libc::ESTALE) => Ok(()),
                 // Who is not root may not open files without their names. The kernel also hands over what it forgets, and
                 // waits for that.
-                Some(Err(error)) if error.kind() != io::ErrorKind::PermissionDenied => Err(error),
-                Some(Ok(())) => Ok(()),
-                _ => {
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                     notifier.forget_pages(inode);
                     Ok(())
                 }
+                waited => waited,
             }
         });
         waited.fold(asked, io::Result::and)

@@ -1,15 +1,17 @@
 //! Pools that get a process: made, imported, or only looked for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use control::{
-    DaemonStatusCall, Failure, FailureKind, ImportCandidate, ImportScan, Imported, LabelClear, PoolCreate,
-    PoolExport, PoolImport, ProcessHoldings, ProcessSiblings, Service,
+    DaemonStatusCall, Failure, FailureKind, FoundDevice, Holdings, ImportCandidate, ImportScan, Imported,
+    LabelClear, PoolCreate, PoolExport, PoolImport, ProcessFind, ProcessHoldings, ProcessSiblings, Service,
 };
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
+use crate::granted;
 use crate::lists;
 use crate::pool_process::PoolProcess;
 use crate::seat::{PoolSeat, SeatState};
@@ -48,6 +50,7 @@ impl<B: Service> Inner<B> {
             return seat.ask(&call).await;
         }
         let started = self.start_sibling().await?;
+        granted::grant_for_create(&started.process.grants, &call);
         let made = started.process.ask(&call).await;
         if made.is_ok() && !call.dry_run {
             return self.keep(call.name, started).await;
@@ -65,9 +68,20 @@ impl<B: Service> Inner<B> {
             // The process has the pool open, and refuses; or could not open the pool before, and tries again.
             let process = seat.process().await?;
             self.tell_siblings(&process).await?;
+            let found = self.find(&call.search).await?;
+            self.grant_for_import(&process, &call, &found);
             return process.ask(&call).await;
         }
-        let started = self.start_sibling().await?;
+        let (found, started) = tokio::join!(self.find(&call.search), self.start_sibling());
+        let started = started?;
+        let found = match found {
+            Ok(found) => found,
+            Err(failure) => {
+                self.end_blank(started).await;
+                return Err(failure);
+            }
+        };
+        self.grant_for_import(&started.process, &call, &found);
         let imported = started.process.ask(&call).await;
         // An import whose mounts have failed has opened the pool.
         let opened = started.process.ask(&DaemonStatusCall {}).await.unwrap_or_default().pools;
@@ -78,6 +92,34 @@ impl<B: Service> Inner<B> {
                 imported
             }
         }
+    }
+
+    /// Reads the labels of devices, by a process that can only read.
+    pub async fn find(self: &Arc<Self>, search: &[String]) -> Done<Vec<FoundDevice>> {
+        let started = self.start_blank().await?;
+        started.process.grants.set_searches(granted::searches_of(search));
+        let found = started.process.ask(&ProcessFind { search: search.to_vec() }).await;
+        self.end_in_background(started);
+        found
+    }
+
+    /// Grants a process what an import names, and the devices that the import means. The devices of other pools that
+    /// are open stay with these pools.
+    fn grant_for_import(&self, process: &PoolProcess, call: &PoolImport, found: &[FoundDevice]) {
+        let others: BTreeSet<PathBuf> = self
+            .open()
+            .iter()
+            .filter(|other| other.pid() != process.pid())
+            .flat_map(|other| other.grants.devices())
+            .collect();
+        granted::grant_for_import(&process.grants, call);
+        process.grants.add_devices(granted::meant(call, found).filter(|device| !others.contains(device)));
+    }
+
+    /// Ends a process that holds no device, so that nobody has to wait for its end.
+    fn end_in_background(self: &Arc<Self>, started: Started) {
+        let inner = Arc::clone(self);
+        tokio::spawn(async move { inner.end_blank(started).await });
     }
 
     /// Starts a process that knows what the others hold.
@@ -99,13 +141,16 @@ impl<B: Service> Inner<B> {
             futures::future::join_all(others.iter().map(|other| look(other, &ProcessHoldings {}))).await;
         // A process that ends meanwhile holds nothing. The locks on the devices of a process that does not answer
         // stay.
-        let siblings = held.into_iter().flatten().flatten().collect();
+        let siblings: Vec<Holdings> = held.into_iter().flatten().flatten().collect();
+        let paths = siblings.iter().flat_map(|sibling| sibling.devices.iter().chain(&sibling.spares));
+        process.grants.set_others(paths.map(PathBuf::from));
         process.ask(&ProcessSiblings { siblings }).await
     }
 
     /// Gives the pool that a process has opened its seat.
     async fn keep(self: &Arc<Self>, name: String, started: Started) -> Done {
         self.drop_closed(&name, guid_of(&started.process).await).await;
+        self.keep_grants(started.number, &started.process.grants);
         let Err(refused) = self.seat(name.clone(), started) else { return Ok(()) };
         // A pool that was named by its guid has the name of one that was opened at the same time.
         let export = PoolExport { pool: name.clone(), ..PoolExport::default() };
@@ -143,16 +188,16 @@ impl<B: Service> Inner<B> {
     /// Looks for pools, by a process that ends afterwards.
     pub async fn scan(self: &Arc<Self>, call: ImportScan) -> Done<Vec<ImportCandidate>> {
         let started = self.start_sibling().await?;
+        started.process.grants.set_searches(granted::searches_of(&call.search));
         let found = started.process.ask(&call).await;
-        // It holds no device, so nobody has to wait for its end.
-        let inner = Arc::clone(self);
-        tokio::spawn(async move { inner.end_blank(started).await });
+        self.end_in_background(started);
         found
     }
 
     /// Wipes labels, by a process that ends afterwards.
     pub async fn clear_label(&self, call: LabelClear) -> Done {
         let started = self.start_sibling().await?;
+        started.process.grants.add_devices([PathBuf::from(&call.device)]);
         let cleared = started.process.ask(&call).await;
         self.end_blank(started).await;
         cleared

@@ -27,6 +27,7 @@
 
 mod deaths;
 mod founding;
+mod granted;
 mod injections;
 mod lists;
 mod mounts;
@@ -40,6 +41,7 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::Beginning;
 use control::{RunPaths, Service};
 use env::{Env, Machine};
 use events::EventRing;
@@ -61,6 +63,8 @@ pub struct SupervisorGround {
     pub paths: RunPaths,
     /// How a process of a pool is started.
     pub program: PoolProgram,
+    /// What each process is told when it begins.
+    pub beginning: Beginning,
     /// The memory of all pools in bytes.
     pub memory_bytes: u64,
 }
@@ -118,7 +122,8 @@ impl<B: Service> Supervisor<B> {
             }
         };
         let count = numbers.len();
-        let opened = numbers.into_iter().map(|number| inner.bring_back(number, count));
+        let found = inner.find_moved(&numbers).await;
+        let opened = numbers.into_iter().map(|number| inner.bring_back(number, count, &found));
         futures::future::join_all(opened).await;
         if let Err(failure) = self.mount_all(control::Mount::default()).await {
             tracing::error!(%failure, "not all mounted");

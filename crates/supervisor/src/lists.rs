@@ -18,6 +18,8 @@ use control::RunPaths;
 use engine::{CacheError, CachedPool, PoolCache};
 use env::Machine;
 
+use crate::granted;
+
 /// Gives each pool of a daemon's list a list of its own. Returns the numbers of all processes.
 ///
 /// # Errors
@@ -117,6 +119,7 @@ fn private() -> fs::DirBuilder {
 
 /// Removes the directories of a process that has ended and holds no pool.
 pub(crate) fn forget(paths: &RunPaths, number: u64) {
+    granted::forget(paths, number);
     let paths = paths.of_pool(number);
     // The directory for the state keeps the number taken, so it goes last. Both may be the same directory, which
     // is another process's as soon as it is gone.

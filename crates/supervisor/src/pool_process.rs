@@ -1,24 +1,28 @@
 //! A process that holds one pool, or that looks for pools.
 
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::Arc;
 
+use broker::{Desk, Grants};
 use control::{
     ByteSink, ByteSource, Call, ClientError, DaemonStatus, DaemonStatusCall, Events, EventsSeen, Failure,
     FailureKind, Relay, RunPaths,
 };
 use events::EventRing;
 use ondisk::NvList;
-use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use tokio::process::{Child, ChildStdin};
+use tokio::process::Child;
 
-use crate::program::PoolProgram;
+use crate::SupervisorGround;
+use crate::lists::make_private;
 
-const POLL_FIRST: Duration = Duration::from_millis(1);
-const POLL_MAX: Duration = Duration::from_millis(20);
 /// How long a look for events waits for one.
 const EVENTS_WAIT_MILLIS: u64 = 1000;
 
@@ -29,8 +33,11 @@ pub struct PoolProcess {
     pid: u32,
     /// The process, whatever its number is later used for.
     handle: OwnedFd,
-    /// The process ends when this is closed.
-    lifeline: Mutex<Option<ChildStdin>>,
+    /// The socket of its errands. The process ends when this is shut down.
+    socket: OwnedFd,
+    desk: Arc<Desk>,
+    /// What the process may have done.
+    pub grants: Arc<Grants>,
     /// How far its events were read.
     seen: tokio::sync::Mutex<EventsSeen>,
 }
@@ -42,19 +49,23 @@ impl PoolProcess {
     /// # Errors
     /// The system's.
     pub fn start(
-        program: &PoolProgram,
-        paths: &RunPaths,
+        ground: &SupervisorGround,
         number: u64,
         memory: u64,
+        grants: Arc<Grants>,
     ) -> io::Result<(Self, Child)> {
-        let paths = paths.of_pool(number);
-        let mut child = program.start(number, memory)?;
+        let paths = ground.paths.of_pool(number);
+        let (socket, theirs) = broker::socket_pair()?;
+        let (listener, lock) = (listen(&paths)?, lock_file(&paths)?);
+        let beginning = ground.beginning.clone();
+        let desk = Desk::new(Arc::clone(&grants), beginning, listener, lock, paths.last_words());
+        let child = ground.program.start(number, memory, theirs)?;
+        desk.open(socket.try_clone()?)?;
         let pid = child.id().ok_or(io::ErrorKind::NotFound)?;
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
         let handle = pidfd_open(raw, PidfdFlags::empty())?;
-        let lifeline = Mutex::new(child.stdin.take());
         let (relay, seen) = (Relay::new(paths.socket()), tokio::sync::Mutex::default());
-        Ok((Self { paths, relay, pid, handle, lifeline, seen }, child))
+        Ok((Self { paths, relay, pid, handle, socket, desk, grants, seen }, child))
     }
 
     /// The number of the process.
@@ -67,19 +78,22 @@ impl PoolProcess {
     /// # Errors
     /// The process has ended before that.
     pub async fn until_ready(&self, child: &mut Child) -> Result<DaemonStatus, Failure> {
-        let mut pause = POLL_FIRST;
-        loop {
-            if let Ok(status) = self.relay.call(&DaemonStatusCall {}).await
-                && status.pid == self.pid
-            {
-                return Ok(status);
-            }
-            tokio::select! {
-                _ = child.wait() => return Err(self.last_words()),
-                () = tokio::time::sleep(pause) => {}
-            }
-            pause = (pause * 2).min(POLL_MAX);
+        // The socket is there already, so that the answer comes as soon as the process can answer.
+        let status = tokio::select! {
+            _ = child.wait() => None,
+            status = self.ask(&DaemonStatusCall {}) => status.ok(),
+        };
+        if let Some(status) = status {
+            return Ok(status);
         }
+        _ = child.wait().await;
+        self.has_ended();
+        Err(self.last_words())
+    }
+
+    /// The process has ended. The kernel hangs up its mounts before this returns.
+    pub fn has_ended(&self) {
+        self.desk.close();
     }
 
     /// Asks and waits for the answer.
@@ -117,6 +131,13 @@ impl PoolProcess {
         self.relay.call_with_source(call, source).await.map_err(|error| self.failure(error))
     }
 
+    /// True if the process has not ended.
+    pub fn is_alive(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // The handle is readable once the process has ended (pidfd_open(2)).
+        poll(&mut [PollFd::new(&self.handle, PollFlags::IN)], Some(&now)) == Ok(0)
+    }
+
     /// Has the process sync its pool and end.
     pub fn terminate(&self) {
         // Fails for a process that has ended.
@@ -125,7 +146,8 @@ impl PoolProcess {
 
     /// Has a process end that holds nothing any more.
     pub fn let_go(&self) {
-        drop(self.lifeline.lock().take());
+        // Fails for a process that has ended.
+        _ = shutdown(&self.socket, Shutdown::Both);
     }
 
     /// Follows the events of the process until the process ends.
@@ -160,9 +182,9 @@ impl PoolProcess {
     pub fn last_words(&self) -> Failure {
         let failure =
             Failure::new(FailureKind::Unavailable, "the process that worked on the request has ended");
-        match std::fs::read_to_string(self.last_words_file()) {
-            Ok(words) => failure.and(words.trim()),
-            Err(_) => failure,
+        match fs::read_to_string(self.last_words_file()) {
+            Ok(words) if !words.is_empty() => failure.and(words.trim()),
+            _ => failure,
         }
     }
 
@@ -177,4 +199,19 @@ impl PoolProcess {
             other => Failure::new(FailureKind::Other, other.to_string()),
         }
     }
+}
+
+/// Returns the socket on which a process is to answer, in place of that of the process before.
+fn listen(paths: &RunPaths) -> io::Result<UnixListener> {
+    make_private(paths.run_dir())?;
+    match fs::remove_file(paths.socket()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    UnixListener::bind(paths.socket())
+}
+
+/// Opens the lock file of a process. The process takes the lock.
+fn lock_file(paths: &RunPaths) -> io::Result<File> {
+    File::options().write(true).create(true).truncate(false).mode(0o600).open(paths.daemon_lock())
 }

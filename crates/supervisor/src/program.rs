@@ -1,13 +1,14 @@
 //! How a process of a pool is started.
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use tokio::process::{Child, Command};
 
-/// A program that becomes the process of a pool. It finds its number and its memory in the environment. It
-/// reads its standard input, and ends when that ends.
+/// A program that becomes the process of a pool. It finds its number and its memory in the environment. Its standard
+/// input is the socket of its [`broker::Broker`]; the program ends when the other end is closed.
 #[derive(Clone, Debug)]
 pub struct PoolProgram {
     /// The file.
@@ -23,16 +24,18 @@ pub struct PoolProgram {
 }
 
 impl PoolProgram {
+    /// Starts the program with this socket.
+    ///
     /// # Errors
     /// The system's.
-    pub(crate) fn start(&self, number: u64, memory_bytes: u64) -> std::io::Result<Child> {
+    pub(crate) fn start(&self, number: u64, memory_bytes: u64, socket: OwnedFd) -> std::io::Result<Child> {
         Command::new(&self.path)
             .arg0(&self.name)
             .args(&self.words)
             .env(self.number, number.to_string())
             .env(self.memory, memory_bytes.to_string())
             .current_dir("/")
-            .stdin(Stdio::piped())
+            .stdin(Stdio::from(socket))
             .spawn()
     }
 }

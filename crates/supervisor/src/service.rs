@@ -5,8 +5,10 @@ use std::sync::Arc;
 use control::*;
 use events::Seen;
 use futures::future::{join_all, select};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::granted;
 use crate::pool_process::PoolProcess;
 use crate::seat::{PoolSeat, SeatState};
 use crate::{Inner, Supervisor};
@@ -84,7 +86,6 @@ impl<B: Service> Service for Supervisor<B> {
         pool_log_facts(PoolLogFacts) by pool -> LogFacts;
         pool_log_users(PoolLogUsers) by pool -> LogUsers;
         pool_log_record(PoolLogRecord) by pool -> LogRecording;
-        pool_set(PoolSet) by pool -> ();
         pool_scrub(PoolScrub) by pool -> ();
         pool_checkpoint(PoolCheckpoint) by pool -> ();
         pool_clear(PoolClear) by pool -> ();
@@ -114,8 +115,6 @@ impl<B: Service> Service for Supervisor<B> {
 
     // They take devices, names or guids.
     to_knowing_pool_of! {
-        pool_add(PoolAdd) -> ();
-        pool_attach(PoolAttach) -> ();
         pool_split(PoolSplit) -> SplitOff;
         pool_reguid(PoolReguid) -> ();
     }
@@ -123,6 +122,36 @@ impl<B: Service> Service for Supervisor<B> {
     to_pool_of_or_all! {
         dataset_list(DatasetList) by root -> Vec<DatasetInfo>;
         dataset_logs(DatasetLogs) by pool -> Vec<LogInfo>;
+    }
+
+    async fn pool_add(&self, call: PoolAdd) -> Done {
+        match self.0.seats.of(&call.pool) {
+            Some(seat) => {
+                let inner = Arc::clone(&self.0);
+                let devices = granted::devices_of(&call.vdevs);
+                to_its_end(async move { inner.ask_with_devices(&seat, devices, &call).await }).await
+            }
+            None => self.0.blank.pool_add(call).await,
+        }
+    }
+
+    async fn pool_attach(&self, call: PoolAttach) -> Done {
+        match self.0.seats.of(&call.pool) {
+            Some(seat) => {
+                let inner = Arc::clone(&self.0);
+                let devices = vec![PathBuf::from(&call.path)];
+                to_its_end(async move { inner.ask_with_devices(&seat, devices, &call).await }).await
+            }
+            None => self.0.blank.pool_attach(call).await,
+        }
+    }
+
+    async fn pool_set(&self, call: PoolSet) -> Done {
+        let Some(seat) = self.0.seats.of(&call.pool) else { return self.0.blank.pool_set(call).await };
+        let process = seat.process().await?;
+        granted::grant_for_set(&process.grants, &call);
+        self.0.keep_grants(seat.number, &process.grants);
+        process.ask(&call).await
     }
 
     async fn pool_create(&self, call: PoolCreate) -> Done {
@@ -317,6 +346,10 @@ impl<B: Service> Service for Supervisor<B> {
         Ok(())
     }
 
+    async fn process_find(&self, call: ProcessFind) -> Done<Vec<FoundDevice>> {
+        self.0.find(&call.search).await
+    }
+
     async fn process_holdings(&self, call: ProcessHoldings) -> Done<Vec<Holdings>> {
         Ok(self.0.of_each_open(&call).await.into_iter().flatten().collect())
     }
@@ -443,6 +476,27 @@ impl<B: Service> Inner<B> {
     /// Describes all open pools, in the order of their names.
     pub async fn pool_infos(&self) -> Vec<PoolInfo> {
         self.of_each_open(&PoolList {}).await.into_iter().flatten().collect()
+    }
+
+    /// Asks the process of a pool for something that needs devices. The pool may have them from then on, if the
+    /// request succeeds.
+    async fn ask_with_devices<C: Call<Answer = ()>>(
+        &self,
+        seat: &PoolSeat,
+        devices: Vec<PathBuf>,
+        call: &C,
+    ) -> Done {
+        let process = seat.process().await?;
+        self.tell_siblings(&process).await?;
+        let new = process.grants.add_devices(devices);
+        // Whatever ends now, the next process finds all devices of the pool.
+        self.keep_grants(seat.number, &process.grants);
+        let done = process.ask(call).await;
+        if done.is_err() && process.is_alive() {
+            process.grants.take_back_devices(&new);
+            self.keep_grants(seat.number, &process.grants);
+        }
+        done
     }
 
     /// Exports or destroys a pool. Its process ends afterwards.

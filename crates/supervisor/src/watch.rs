@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use control::{DaemonStatus, Failure, FailureKind, Mount, ProcessMemory, Service};
+use broker::Grants;
+use control::{DaemonStatus, Failure, FailureKind, FoundDevice, Mount, ProcessMemory, Service};
 use tokio::process::Child;
 
-use crate::Inner;
+use crate::granted;
 use crate::lists;
 use crate::pool_process::PoolProcess;
 use crate::seat::{PoolSeat, SeatState};
+use crate::{Inner, SupervisorGround};
 
 /// The engine leaves a pool out after four attempts to open it that ended with the process.
 const STARTS_MAX: usize = 5;
@@ -23,29 +25,48 @@ pub struct Started {
 
 impl<B: Service> Inner<B> {
     /// Starts a process with these directories. `sharers` processes share the memory.
-    pub async fn start(&self, number: u64, sharers: usize) -> Result<Started, Failure> {
+    pub async fn start(&self, number: u64, sharers: usize, grants: Arc<Grants>) -> Result<Started, Failure> {
         let memory = self.ground.memory_bytes / sharers.max(1) as u64;
         let cannot = |error: std::io::Error| {
             Failure::new(FailureKind::Other, format!("cannot start a process for a pool: {error}"))
         };
         let (process, mut child) =
-            PoolProcess::start(&self.ground.program, &self.ground.paths, number, memory).map_err(cannot)?;
+            PoolProcess::start(&self.ground, number, memory, grants).map_err(cannot)?;
         let status = process.until_ready(&mut child).await?;
         Ok(Started { number, process: Arc::new(process), child, status })
     }
 
     /// The same until a process answers. A process leaves its pool out if the processes before it ended while they
     /// opened the pool, and says why.
-    async fn start_until_ready(&self, number: u64, sharers: usize) -> Result<Started, Failure> {
+    async fn start_until_ready(
+        &self,
+        number: u64,
+        sharers: usize,
+        grants: Arc<Grants>,
+    ) -> Result<Started, Failure> {
         for _ in 1..STARTS_MAX {
-            match self.start(number, sharers).await {
+            match self.start(number, sharers, Arc::clone(&grants)).await {
                 Ok(started) => return Ok(started),
                 Err(why) => {
                     tracing::error!(number, reason = %why, "the process of a pool has ended at its start")
                 }
             }
         }
-        self.start(number, sharers).await
+        self.start(number, sharers, grants).await
+    }
+
+    /// Returns what the process of a pool may have done, as the daemon has kept it.
+    fn kept_grants(&self, number: u64) -> Arc<Grants> {
+        let SupervisorGround { machine, paths, .. } = &self.ground;
+        granted::load(&**machine, paths, number, lists::pool_in(machine, paths, number).as_ref())
+    }
+
+    /// Keeps what a process may have done for the process after it.
+    pub fn keep_grants(&self, number: u64, grants: &Grants) {
+        let SupervisorGround { machine, paths, .. } = &self.ground;
+        if let Err(error) = granted::store(&**machine, paths, number, grants) {
+            tracing::error!(number, %error, "the next process of a pool will miss devices");
+        }
     }
 
     /// Starts a process without a pool.
@@ -53,7 +74,8 @@ impl<B: Service> Inner<B> {
         let number = lists::new_number(&self.ground.paths).map_err(|error| {
             Failure::new(FailureKind::Other, format!("cannot make a directory for a process: {error}"))
         })?;
-        let started = self.start(number, self.seats.all().len() + 1).await;
+        let grants = Arc::new(Grants::new(self.ground.paths.of_pool(number).state_dir().to_owned()));
+        let started = self.start(number, self.seats.all().len() + 1, grants).await;
         if started.is_err() {
             lists::forget(&self.ground.paths, number);
         }
@@ -68,9 +90,31 @@ impl<B: Service> Inner<B> {
         lists::forget(&self.ground.paths, started.number);
     }
 
-    /// Opens the pool again that a process of this number had.
-    pub async fn bring_back(self: &Arc<Self>, number: u64, sharers: usize) {
-        match self.start_until_ready(number, sharers).await {
+    /// Looks for devices that may have other paths than before: block devices, which get their names anew when the
+    /// host is booted.
+    pub async fn find_moved(self: &Arc<Self>, numbers: &[u64]) -> Vec<FoundDevice> {
+        let is_in_dev = |number: &u64| {
+            self.kept_grants(*number).devices().iter().any(|device| device.starts_with("/dev"))
+        };
+        if !numbers.iter().any(is_in_dev) {
+            return Vec::new();
+        }
+        self.find(&[]).await.unwrap_or_else(|failure| {
+            tracing::error!(%failure, "devices with other names are not looked for");
+            Vec::new()
+        })
+    }
+
+    /// Opens the pool again that a process of this number had. `found` are devices of pools, which may have other
+    /// paths than before.
+    pub async fn bring_back(self: &Arc<Self>, number: u64, sharers: usize, found: &[FoundDevice]) {
+        let grants = self.kept_grants(number);
+        let listed = lists::pool_in(&self.ground.machine, &self.ground.paths, number);
+        if let Some(listed) = listed {
+            grants.add_devices(granted::of_pool(listed.guid, found));
+        }
+        self.keep_grants(number, &grants);
+        match self.start_until_ready(number, sharers, grants).await {
             Ok(started) => match names_in(&started.status).first().cloned() {
                 Some(name) => drop(self.seat(name, started)),
                 // The pool was exported elsewhere, or its devices have been away for too long.
@@ -115,9 +159,10 @@ impl<B: Service> Inner<B> {
             let words =
                 seat.open().map(|process| process.last_words().stderr[1..].join(" ")).unwrap_or_default();
             tracing::error!(pool = seat.name, status, words, "the process of the pool has ended");
+            let grants = self.let_go_of_ended(&seat);
             seat.set(SeatState::Opening);
             let why = match seat.may_start_again(self.ground.env.now()) {
-                true => match self.start_until_ready(seat.number, self.seats.all().len()).await {
+                true => match self.start_until_ready(seat.number, self.seats.all().len(), grants).await {
                     Ok(started) => {
                         child = started.child;
                         self.reopened(&seat, started.process).await;
@@ -136,6 +181,17 @@ impl<B: Service> Inner<B> {
         if !self.seats.is_ending() {
             lists::forget(&self.ground.paths, seat.number);
             self.share_memory();
+        }
+    }
+
+    /// Lets go of the mounts of a process that has ended. Returns what the next process may have done.
+    fn let_go_of_ended(&self, seat: &PoolSeat) -> Arc<Grants> {
+        match seat.open() {
+            Some(process) => {
+                process.has_ended();
+                Arc::clone(&process.grants)
+            }
+            None => self.kept_grants(seat.number),
         }
     }
 

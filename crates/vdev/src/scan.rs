@@ -127,6 +127,14 @@ fn use_of(labels: &LeafLabels) -> LabelUse {
     }
 }
 
+impl FoundLeaf {
+    /// Returns whom the device belongs to.
+    #[must_use]
+    pub fn label_use(&self) -> LabelUse {
+        use_of(&self.labels)
+    }
+}
+
 /// Reads the labels of the devices at `paths`; those without any are left out.
 pub async fn scan(env: &Arc<dyn Env>, paths: &[PathBuf]) -> Vec<FoundLeaf> {
     let found = join_all(paths.iter().map(|path| scan_one(env, path))).await;

@@ -1,12 +1,15 @@
-//! Devices that end the process that uses them, as soon as a file beside them says so.
+//! Devices that end the process that uses them, as soon as a file beside them says so. The process opens these files
+//! when it starts, because later it may open no file.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use device::{Options, RealEnv};
-use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, Env, IoBuf, OpenMode};
+use device::{FileOpener, Options, RealEnv};
+use env::{BoxFuture, BufSlice, Device, DeviceError, DeviceInfo, Durability, IoBuf};
 use rustix::process::{Signal, getpid, kill_process};
 use units::LeafOffset;
 
@@ -34,18 +37,48 @@ impl DeviceOrder {
 
     /// The device is a plain one again.
     pub fn take_back(disk: &Path) {
-        fs::remove_file(order_beside(disk)).expect("it is there");
+        fs::write(order_beside(disk), "").expect("no order");
     }
 
-    fn of(order: &Path) -> Option<Self> {
-        let words = fs::read_to_string(order).ok()?;
-        Self::ALL.into_iter().find(|order| format!("{order:?}") == words)
+    fn of(order: &File) -> Option<Self> {
+        let mut words = [0; 32];
+        let len = order.read_at(&mut words, 0).ok()?;
+        Self::ALL.into_iter().find(|order| format!("{order:?}").as_bytes() == &words[..len])
     }
 }
 
 struct Fragile {
     device: Arc<dyn Device>,
-    order: PathBuf,
+    order: Arc<File>,
+}
+
+/// The devices that [`DISKS`] names, and the files for their orders.
+#[derive(Clone, Default)]
+pub struct FragileDisks(Arc<BTreeMap<PathBuf, Arc<File>>>);
+
+impl FragileDisks {
+    /// Opens the files for orders.
+    pub fn of_environment() -> Self {
+        let disks = std::env::var_os(DISKS).expect("disks are told");
+        let order = |disk: &Path| {
+            File::options().read(true).append(true).create(true).open(order_beside(disk)).expect("a file")
+        };
+        let disks = std::env::split_paths(&disks).map(|disk| (disk.clone(), Arc::new(order(&disk))));
+        Self(Arc::new(disks.collect()))
+    }
+
+    fn wrap(&self, path: &Path, device: Arc<dyn Device>) -> Arc<dyn Device> {
+        match self.0.get(path) {
+            Some(order) => Arc::new(Fragile { device, order: Arc::clone(order) }),
+            None => device,
+        }
+    }
+
+    /// The real environment, where these devices are fragile.
+    pub fn env(self, opener: Arc<dyn FileOpener>) -> Arc<RealEnv> {
+        let wrap = move |path: &Path, device| self.wrap(path, device);
+        RealEnv::wrapping(Options::default(), opener, Box::new(wrap))
+    }
 }
 
 fn order_beside(disk: &Path) -> PathBuf {
@@ -82,16 +115,4 @@ impl Device for Fragile {
     fn discard(&self, offset: LeafOffset, len: u64) -> BoxFuture<'static, Result<(), DeviceError>> {
         self.device.discard(offset, len)
     }
-}
-
-/// The real environment, where the devices that [`DISKS`] names are fragile.
-pub fn fragile_env() -> Arc<RealEnv> {
-    let env = RealEnv::new(Options::default());
-    for disk in std::env::split_paths(&std::env::var_os(DISKS).expect("disks are told")) {
-        // A device that another process holds is not of the pool of this one.
-        let Ok(device) = env.block_on(env.open(&disk, OpenMode::ReadWrite)) else { continue };
-        let order = order_beside(&disk);
-        env.register(disk, Arc::new(Fragile { device, order }));
-    }
-    env
 }

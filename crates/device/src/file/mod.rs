@@ -19,6 +19,7 @@ mod open;
 mod tests;
 
 pub use holder::held_by;
+pub use open::{DirectFile, FileOpener, OpenedFile, OwnRights};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -38,10 +38,57 @@ const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 /// btrfs. Others lock or ask a server while they submit, FUSE among them. Their files are closed without a wait, too.
 const PROMPT_FILE_SYSTEMS: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
-impl FileDevice {
-    /// Opens the regular file or block device at `path`. `uring` says whether I/O may use
-    /// a ring. Blocks the calling thread for as long as opening takes.
-    pub(crate) fn open(path: &Path, mode: OpenMode, uring: bool) -> Result<Self, DeviceError> {
+/// A regular file or block device that was opened. It may have been opened by another process, with the rights of
+/// that process, and handed over.
+#[derive(Debug)]
+pub struct OpenedFile {
+    /// What is known of the device.
+    pub info: DeviceInfo,
+    /// How the device was opened.
+    pub mode: OpenMode,
+    /// The descriptor for requests that `O_DIRECT` does not take. It has the lock of a device that is open for
+    /// writing.
+    pub buffered: OwnedFd,
+    /// The descriptor that goes around the page cache, where there is one.
+    pub direct: Option<DirectFile>,
+    /// The file lies in a file system in memory.
+    pub is_memory: bool,
+    /// The file lies on a disk of this machine, in a file system that a ring can submit to without being held up.
+    pub is_prompt: bool,
+}
+
+/// A descriptor with `O_DIRECT`, and the alignments that the descriptor demands, in bytes.
+#[derive(Debug)]
+pub struct DirectFile {
+    /// The descriptor.
+    pub file: OwnedFd,
+    /// Of offsets and lengths.
+    pub offset_align: u32,
+    /// Of addresses.
+    pub memory_align: u32,
+}
+
+/// What opens files and disks for a [`RealEnv`](crate::RealEnv).
+pub trait FileOpener: Send + Sync + 'static {
+    /// Opens the regular file or block device at `path`. Blocks the calling thread for as long as opening takes.
+    ///
+    /// # Errors
+    /// When there is no device at `path`, when the device is in use, or when the system refuses.
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<OpenedFile, DeviceError>;
+}
+
+/// Opens files and disks with the rights of this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OwnRights;
+
+impl FileOpener for OwnRights {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<OpenedFile, DeviceError> {
+        OpenedFile::open(path, mode)
+    }
+}
+
+impl OpenedFile {
+    fn open(path: &Path, mode: OpenMode) -> Result<Self, DeviceError> {
         let fail = |errno| open_error(path, errno);
         let place = Place::find(path)?;
         let is_block_device = place.is_block_device;
@@ -54,30 +101,57 @@ impl FileDevice {
         let info = if is_block_device { block_info(&buffered) } else { file_info(&buffered) };
         let info = info.map_err(fail)?;
         let is_memory = !is_block_device && lies_on(&buffered, &MEMORY_FILE_SYSTEMS);
-        let is_local = lies_on(&buffered, &PROMPT_FILE_SYSTEMS);
-        let buffered = Descriptor::new(buffered, is_memory || is_local, mode == OpenMode::ReadWrite);
-        let buffered = Arc::new(buffered);
-        let direct = if is_memory { None } else { open_direct(&place, mode, &info, &buffered) };
+        let is_prompt = lies_on(&buffered, &PROMPT_FILE_SYSTEMS);
+        let direct = if is_memory { None } else { open_direct(&place, mode, &info) };
+        Ok(Self { info, mode, buffered, direct, is_memory, is_prompt })
+    }
+}
+
+impl FileDevice {
+    /// Opens the regular file or block device at `path` with the rights of this process. `uring` says whether I/O may
+    /// use a ring. Blocks the calling thread for as long as opening takes.
+    #[cfg(test)]
+    pub(crate) fn open(path: &Path, mode: OpenMode, uring: bool) -> Result<Self, DeviceError> {
+        Ok(Self::of(OpenedFile::open(path, mode)?, uring))
+    }
+
+    /// Makes a device of what was opened. `uring` says whether I/O may use a ring.
+    pub(crate) fn of(opened: OpenedFile, uring: bool) -> Self {
+        let OpenedFile { info, mode, buffered, direct, is_memory, is_prompt } = opened;
+        let is_locked = mode == OpenMode::ReadWrite;
+        let buffered = Arc::new(Descriptor::new(buffered, is_memory || is_prompt, is_locked));
+        let direct = direct.map(|direct| Direct::beside(&buffered, direct));
         let route = match (is_memory, uring) {
             (true, _) => Route::Inline,
-            (false, true) if is_block_device || is_local => Route::Ring,
+            (false, true) if info.is_block_device || is_prompt => Route::Ring,
             (false, true) => Route::RingThread,
             (false, false) => Route::Helpers,
         };
-        Ok(Self(Arc::new(Inner {
+        Self(Arc::new(Inner {
             size_bytes: AtomicU64::new(info.size_bytes),
             info,
             buffered,
             direct,
             route,
             cannot_discard: AtomicBool::new(false),
-        })))
+        }))
     }
 
     /// Whether aligned I/O goes around the page cache.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.0.direct.is_some()
+    }
+}
+
+impl Direct {
+    fn beside(buffered: &Arc<Descriptor>, direct: DirectFile) -> Self {
+        Self {
+            file: Arc::new(Descriptor::beside(buffered, direct.file)),
+            offset_align: direct.offset_align.into(),
+            memory_align: direct.memory_align as usize,
+            is_refused: AtomicBool::new(false),
+        }
     }
 }
 
@@ -217,12 +291,7 @@ fn lies_on(file: &OwnedFd, file_systems: &[u64]) -> bool {
 }
 
 /// A second descriptor, around the page cache; `None` where that cannot be had.
-fn open_direct(
-    place: &Place<'_>,
-    mode: OpenMode,
-    info: &DeviceInfo,
-    buffered: &Arc<Descriptor>,
-) -> Option<Direct> {
+fn open_direct(place: &Place<'_>, mode: OpenMode, info: &DeviceInfo) -> Option<DirectFile> {
     // No O_EXCL: the first descriptor holds the claim already.
     let file = place.open(mode, OFlags::DIRECT).ok()?;
     let (offset_align, memory_align) = if info.is_block_device {
@@ -231,12 +300,8 @@ fn open_direct(
         direct_alignment(&file)?
     };
     let whole_pages = memory_align as usize <= IO_ALIGN_BYTES;
-    (whole_pages && memory_align > 0 && offset_align > 0).then(|| Direct {
-        file: Arc::new(Descriptor::beside(buffered, file)),
-        offset_align: offset_align.into(),
-        memory_align: memory_align as usize,
-        is_refused: AtomicBool::new(false),
-    })
+    let is_usable = whole_pages && memory_align > 0 && offset_align > 0;
+    is_usable.then_some(DirectFile { file, offset_align, memory_align })
 }
 
 /// What direct I/O on a plain file asks of offsets and of addresses, in bytes: what the

@@ -26,6 +26,12 @@ impl Default for RealMachine {
 }
 
 impl RealMachine {
+    /// The machine for whoever does not ask for its memory.
+    #[must_use]
+    pub fn without_groups() -> Self {
+        Self { groups: Vec::new() }
+    }
+
     /// The machine's memory.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
@@ -95,11 +101,7 @@ impl Machine for RealMachine {
     }
 
     fn identity(&self, path: &Path) -> Option<(u64, u64)> {
-        let meta = fs::metadata(path).ok()?;
-        match meta.file_type().is_block_device() {
-            true => Some((u64::MAX, meta.rdev())),
-            false => Some((meta.dev(), meta.ino())),
-        }
+        identity(path)
     }
 
     fn held_by(&self, path: &Path) -> Option<(u32, String)> {
@@ -112,6 +114,16 @@ impl Machine for RealMachine {
         let all = groups.chain(self.of_all());
         let (limit_bytes, pinned_bytes) = all.min_by_key(|(limit, pinned)| limit.saturating_sub(*pinned))?;
         Some(MemoryNow { limit_bytes, pinned_bytes, stalled_micros: self.stalled_micros() })
+    }
+}
+
+/// See [`Machine::identity`].
+#[must_use]
+pub fn identity(path: &Path) -> Option<(u64, u64)> {
+    let meta = fs::metadata(path).ok()?;
+    match meta.file_type().is_block_device() {
+        true => Some((u64::MAX, meta.rdev())),
+        false => Some((meta.dev(), meta.ino())),
     }
 }
 

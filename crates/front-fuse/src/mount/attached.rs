@@ -18,7 +18,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Weak};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,6 +27,7 @@ use rustix::fs::{Mode, OFlags, openat};
 use engine::{MountFlags, MountOptions};
 
 use super::identity::{MountIdentity, mount_id};
+use super::mounter::Attachment;
 use super::point::{MountPoint, PointEntry};
 use super::table::KernelMounts;
 use super::{helper, kernel};
@@ -65,7 +66,7 @@ enum Presence {
 
 /// A mount is in use: it is there still, or a copy of it is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct InUse;
+pub struct InUse;
 
 impl AttachedMount {
     /// Mounts a file system. Returns the device through which requests come.
@@ -124,47 +125,60 @@ impl AttachedMount {
         }
     }
 
-    /// True if no helper was needed, so that the mount can be changed.
-    pub fn is_by_us(&self) -> bool {
+    /// Checks that a descriptor is of this mount.
+    fn check(&self, opened: impl AsFd) -> io::Result<()> {
+        match mount_id(opened)? == self.identity.id && self.is_connected() {
+            true => Ok(()),
+            false => Err(io::Error::other("it was opened in another mount")),
+        }
+    }
+
+    fn leave(&self, entry: &PointEntry) -> io::Result<()> {
+        match self.by {
+            MountedBy::Us => kernel::leave(entry),
+            MountedBy::Helper => helper::unmount(entry, false),
+        }
+    }
+}
+
+impl Attachment for AttachedMount {
+    fn is_changeable(&self) -> bool {
         self.by == MountedBy::Us
     }
 
-    /// True if the mount is what its path leads to.
-    pub fn is_reached(&self) -> bool {
+    fn is_reached(&self) -> bool {
         self.reached().is_some()
     }
 
-    /// True if the mount was taken away.
-    pub fn is_gone(&self) -> bool {
+    fn is_gone(&self) -> bool {
         !self.is_connected() || KernelMounts::read().is_ok_and(|mounts| mounts.find(self.identity).is_none())
     }
 
-    /// True if something is mounted in its directories, or nobody knows.
-    pub fn has_mounts_below(&self) -> bool {
+    fn has_mounts_below(&self) -> bool {
         KernelMounts::read().map_or(true, |mounts| mounts.has_below(self.identity.device))
     }
 
-    /// Opens the root as a place, where nobody can exchange it; `None` if the mount is not reached. The
-    /// mount is in use until the result is closed.
-    pub fn root(&self) -> Option<OwnedFd> {
+    fn root(&self) -> Option<OwnedFd> {
         self.opened(&self.reached()?)
     }
 
-    /// Opens the root directory for reading; `None` if the mount is not reached.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn directory(&self) -> io::Result<Option<File>> {
+    fn directory(&self) -> io::Result<Option<File>> {
         let Some(root) = self.root() else { return Ok(None) };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Some(openat(root, ".", flags, Mode::empty())?.into()))
     }
 
-    /// Changes what is allowed on the mount.
-    ///
-    /// # Errors
-    /// The kernel's; where the mount is not reached, and where `fusermount3` mounted it.
-    pub fn remount(&self, flags: MountFlags) -> io::Result<()> {
+    fn wait_for_pages(&self, directory: &File, inode: u64, generation: u32) -> io::Result<()> {
+        self.check(directory)?;
+        device::wait_for_pages(directory, inode, generation)
+    }
+
+    fn drop_dentries(&self, root: &OwnedFd) -> io::Result<()> {
+        self.check(root)?;
+        kernel::drop_dentries(root)
+    }
+
+    fn remount(&self, flags: MountFlags) -> io::Result<()> {
         if self.by == MountedBy::Helper {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "fusermount3 cannot remount"));
         }
@@ -172,11 +186,7 @@ impl AttachedMount {
         kernel::remount(&self.root().ok_or_else(covered)?, flags)
     }
 
-    /// Unmounts the mount, if it is not in use.
-    ///
-    /// # Errors
-    /// [`InUse`], also if it was mounted a second time. Nothing is unmounted then.
-    pub fn unmount(&self) -> Result<(), InUse> {
+    fn unmount(&self) -> Result<(), InUse> {
         for _ in 0..LOOKS {
             if !self.is_connected() {
                 return Ok(());
@@ -197,16 +207,7 @@ impl AttachedMount {
         Err(InUse)
     }
 
-    fn leave(&self, entry: &PointEntry) -> io::Result<()> {
-        match self.by {
-            MountedBy::Us => kernel::leave(entry),
-            MountedBy::Helper => helper::unmount(entry, false),
-        }
-    }
-
-    /// Breaks the kernel's connection with us, wherever the file system is mounted, and takes the mount
-    /// away if it can be reached. Whoever has files open on it loses them.
-    pub fn hang_up(&self) {
+    fn hang_up(&self) {
         let entry = self.reached();
         // Root's way; with files open it still says "busy", but has hung up.
         if entry.as_ref().is_some_and(|entry| kernel::break_off(entry).is_ok()) {

@@ -6,14 +6,10 @@ use std::sync::Arc;
 
 use device::RealEnv;
 use engine::{Front, MountError, MountFlags, MountOptions, Mounted, PlaceChoice, Shown, UserIds};
-use rustix::fs::{AtFlags, fstatvfs, unlinkat};
-use rustix::io::Errno;
 use zpl::Asker;
 
 use super::FuseMount;
-use super::attached::AttachedMount;
-use super::point::MountPoint;
-use super::{claim, helper, kernel};
+use super::mounter::{Mounter, OwnMounter};
 use crate::floor::Floor;
 use crate::handshake::{Agreed, Wishes, shake_hands};
 use crate::headroom;
@@ -27,14 +23,21 @@ use crate::views::Common;
 /// Mounts by the FUSE protocol: each request is a task of the loop that took it from the kernel.
 pub struct Fuse {
     env: Arc<RealEnv>,
+    mounter: Arc<dyn Mounter>,
     rings: bool,
 }
 
 impl Fuse {
-    /// On this environment.
+    /// On this environment, with the rights of this process.
     #[must_use]
     pub fn new(env: Arc<RealEnv>) -> Self {
-        Self { env, rings: false }
+        Self::over(env, Arc::new(OwnMounter))
+    }
+
+    /// The same, where `mounter` does what only root may do.
+    #[must_use]
+    pub fn over(env: Arc<RealEnv>, mounter: Arc<dyn Mounter>) -> Self {
+        Self { env, mounter, rings: false }
     }
 
     /// Whether requests are to come over io_uring, where the kernel has it.
@@ -72,17 +75,17 @@ impl Fuse {
         make: impl FnOnce(Common) -> (S, TreeParts),
     ) -> Result<(Box<dyn Mounted>, Agreed), MountError> {
         headroom::check()?;
-        let point = make_point(path, options.altroot.as_deref(), options.overlay)?;
         let refused = |source| MountError::Refused { path: path.to_owned(), source };
-        let (device, attached) = AttachedMount::attach(&point, options).map_err(refused)?;
+        let (device, attached) = self.mounter.attach(path, options)?;
         let wishes = Wishes { posix_acls, rings: self.rings, writeback: options.writeback };
         let served = shake_hands(&device, wishes).and_then(|agreed| {
             let notifier = Notifier::new(&device);
             let syncs = Arc::new(Syncs::new(Arc::clone(&self.env)));
-            let common = Common { notifier, agreed, syncs, writers: Arc::default() };
+            let mounter = Arc::clone(&self.mounter);
+            let common = Common { notifier, agreed, syncs, writers: Arc::default(), mounter };
             let (server, parts) = make(common.clone());
             let ended = Session::start(Arc::clone(&self.env), Arc::clone(&device), server, agreed.rings)?;
-            Ok(FuseMount { path: path.to_owned(), attached: attached.clone(), ended, common, parts })
+            Ok(FuseMount { path: path.to_owned(), attached: Arc::clone(&attached), ended, common, parts })
         });
         match served {
             Ok(mount) => {
@@ -125,7 +128,7 @@ impl Front for Fuse {
 
     /// Also true where a mount will be refused.
     fn is_free(&self, path: &Path) -> bool {
-        MountPoint::find(path).and_then(|point| point.is_empty()).unwrap_or(true)
+        self.mounter.is_free(path)
     }
 
     fn may_claim(
@@ -135,45 +138,12 @@ impl Front for Fuse {
         altroot: Option<&Path>,
         how: PlaceChoice,
     ) -> io::Result<bool> {
-        claim::may_claim(user, place, altroot, how)
+        self.mounter.may_claim(user, place, altroot, how)
     }
 
     fn forget(&self, path: &Path) {
-        if let Err(error) = remove(path) {
+        if let Err(error) = self.mounter.remove(path) {
             tracing::debug!(place = %path.display(), %error, "mount point left");
         }
     }
-}
-
-/// Opens the mount point, and takes away a mount there whose server was killed.
-pub(super) fn make_point(
-    path: &Path,
-    altroot: Option<&Path>,
-    overlay: bool,
-) -> Result<MountPoint, MountError> {
-    let failed = |source| MountError::MountPoint { path: path.to_owned(), source };
-    let make = || MountPoint::make(&std::path::absolute(path)?, altroot);
-    let mut point = make().map_err(failed)?;
-    if detach_stale(&point) {
-        point = make().map_err(failed)?;
-    }
-    if !overlay && !point.is_empty().map_err(failed)? {
-        return Err(MountError::NotEmpty { path: path.to_owned() });
-    }
-    Ok(point)
-}
-
-/// Returns true if a mount was taken away. Of such a mount, what asks the server fails with `ENOTCONN`, the
-/// first time with `ECONNABORTED`. What the kernel remembers, names and attributes, can still be read.
-fn detach_stale(point: &MountPoint) -> bool {
-    let asked = fstatvfs(&point.directory);
-    let is_dead = matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED));
-    is_dead && (kernel::detach(&point.entry).is_ok() || helper::unmount(&point.entry, true).is_ok())
-}
-
-/// Removes an empty directory.
-fn remove(path: &Path) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
-    let parent = MountPoint::find(parent)?.directory;
-    Ok(unlinkat(parent, name, AtFlags::REMOVEDIR)?)
 }

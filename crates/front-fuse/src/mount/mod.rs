@@ -24,13 +24,14 @@ use env::BoxFuture;
 use units::{ObjectId, ObjsetId};
 use zpl::Zfs;
 
-use self::attached::AttachedMount;
 use crate::live::{Pause, Paused};
 use crate::session::Ended;
 use crate::tree::TreeParts;
 use crate::views::Common;
 
+pub use self::attached::InUse;
 pub use self::fuse::Fuse;
+pub use self::mounter::{Attachment, Mounter, OwnMounter};
 
 mod attached;
 mod claim;
@@ -39,6 +40,7 @@ mod fuse;
 mod helper;
 mod identity;
 mod kernel;
+mod mounter;
 mod point;
 mod table;
 mod walk;
@@ -61,7 +63,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub struct FuseMount {
     /// Where it was mounted. It may be elsewhere by now.
     path: PathBuf,
-    attached: AttachedMount,
+    attached: Arc<dyn Attachment>,
     ended: Arc<Ended>,
     common: Common,
     /// As long as it is mounted.
@@ -131,22 +133,26 @@ impl Mounted for FuseMount {
     }
 
     fn write_back(&self) -> BoxFuture<'_, io::Result<()>> {
-        let (attached, common) = (self.attached.clone(), self.common.clone());
+        let (attached, common) = (Arc::clone(&self.attached), self.common.clone());
         // What it waits for, the loops do. Where the mount is not reached, the kernel is asked for one
         // file after another.
         Box::pin(call_elsewhere(move || {
-            let mount = attached.directory()?;
-            common.writers.wait_for_all(mount.as_ref(), &common.notifier)
+            let directory = attached.directory()?;
+            let wait = |inode, generation| match &directory {
+                Some(directory) => attached.wait_for_pages(directory, inode, generation),
+                None => Err(io::ErrorKind::PermissionDenied.into()),
+            };
+            common.writers.wait_for_all(directory.as_ref(), wait, &common.notifier)
         }))
     }
 
     fn suspend(&self) -> BoxFuture<'_, Result<Option<Box<dyn Suspended>>, MountError>> {
         Box::pin(async move {
-            if !self.attached.is_by_us() || self.is_ending() {
+            if !self.attached.is_changeable() || self.is_ending() {
                 return Ok(None);
             }
             // The way to the mount may lead through files that the loops serve.
-            let attached = self.attached.clone();
+            let attached = Arc::clone(&self.attached);
             let Some(root) = call_elsewhere(move || attached.root()).await.map(Arc::new) else {
                 return Ok(None);
             };
@@ -155,15 +161,16 @@ impl Mounted for FuseMount {
             if let Err(error) = self.write_back().await {
                 tracing::warn!(place = %self.path.display(), %error, "what the kernel keeps may not be written");
             }
-            let opened = Arc::clone(&root);
-            if let Err(error) = call_elsewhere(move || kernel::drop_dentries(&opened)).await {
+            let (attached, opened) = (Arc::clone(&self.attached), Arc::clone(&root));
+            if let Err(error) = call_elsewhere(move || attached.drop_dentries(&opened)).await {
                 tracing::warn!(place = %self.path.display(), %error, "the kernel keeps its dentries");
                 return Ok(None);
             }
             match Pause::begin(live, self.attached.has_mounts_below()).await {
                 Paused::Waiting(pause) => {
                     let (pause, path) = (Some(pause), self.path.clone());
-                    Ok(Some(Box::new(SuspendedMount { pause, path, root }) as Box<dyn Suspended>))
+                    let attached = Arc::clone(&self.attached);
+                    Ok(Some(Box::new(SuspendedMount { pause, path, attached, root }) as Box<dyn Suspended>))
                 }
                 Paused::NotInTime => Err(MountError::Unfinished { path: self.path.clone() }),
                 Paused::NotInPlace => Ok(None),
@@ -201,6 +208,7 @@ impl Mounted for FuseMount {
 struct SuspendedMount {
     pause: Option<Pause>,
     path: PathBuf,
+    attached: Arc<dyn Attachment>,
     /// The root of the mount.
     root: Arc<OwnedFd>,
 }
@@ -214,7 +222,7 @@ impl Suspended for SuspendedMount {
         Box::pin(async move {
             let Some(pause) = self.pause.take() else { return };
             let drop_dentries = move || {
-                if let Err(error) = kernel::drop_dentries(&self.root) {
+                if let Err(error) = self.attached.drop_dentries(&self.root) {
                     tracing::warn!(place = %self.path.display(), %error, "the kernel keeps its dentries");
                 }
             };

@@ -18,8 +18,8 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_move, unm
 use tempfile::TempDir;
 
 use super::attached::{AttachedMount, InUse};
-use super::fuse::make_point;
 use super::identity::MountIdentity;
+use super::mounter::{Attachment, make_point};
 use super::point::MountPoint;
 use crate::connection;
 

@@ -24,6 +24,7 @@ use super::snapshots::PoolSnapshots;
 use crate::abi::{InHeader, NOTIFY_INVAL_INODE, NotifyInvalInodeOut, OutHeader};
 use crate::ctldir::Ctldir;
 use crate::handshake::Agreed;
+use crate::mount::OwnMounter;
 use crate::notifier::Notifier;
 use crate::session::{Ended, Session};
 use crate::syncs::Syncs;
@@ -150,6 +151,7 @@ impl Kernel {
             agreed,
             syncs: Arc::new(Syncs::new(Arc::clone(&env))),
             writers: Arc::default(),
+            mounter: Arc::new(OwnMounter),
         };
         let snapshots = Arc::new(PoolSnapshots(Arc::downgrade(&pool)));
         let (tree, parts) = Tree::new(Arc::clone(&env), zfs, snapshots, common, Snapdir::Hidden);

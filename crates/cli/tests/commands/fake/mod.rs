@@ -610,6 +610,9 @@ impl Service for FakeService {
     async fn process_due_mounts(&self, _: ProcessDueMounts) -> Done<DueMounts> {
         Ok(DueMounts::default())
     }
+    async fn process_find(&self, _: ProcessFind) -> Done<Vec<FoundDevice>> {
+        Ok(Vec::new())
+    }
     async fn process_holdings(&self, _: ProcessHoldings) -> Done<Vec<Holdings>> {
         Ok(Vec::new())
     }

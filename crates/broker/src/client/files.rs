@@ -1,0 +1,95 @@
+//! Devices and small files.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+use device::{DirectFile, FileOpener, OpenedFile, RealMachine};
+use env::{DeviceError, Machine, MemoryNow, OpenMode, Readers};
+
+use super::{Broker, no_sense};
+use crate::errand::{Bytes, Errand, OpenedFacts};
+use crate::fault::{DeviceFault, Fault};
+
+impl FileOpener for Broker {
+    fn open(&self, path: &Path, mode: OpenMode) -> Result<OpenedFile, DeviceError> {
+        let errand = Errand::Open { path: path.into(), is_writing: mode == OpenMode::ReadWrite };
+        let failed = |error: io::Error| {
+            tracing::error!(path = %path.display(), %error, "the daemon opens no device");
+            DeviceError::Gone
+        };
+        let (answer, descriptors) = self.call(&errand, &[]).map_err(failed)?;
+        let facts: Result<OpenedFacts, DeviceFault> = answer;
+        let facts = facts.map_err(|fault| fault.of(path))?;
+        let mut descriptors = descriptors.into_iter();
+        let buffered = descriptors.next().ok_or_else(|| failed(no_sense()))?;
+        let direct = facts.direct.zip(descriptors.next());
+        let direct = direct.map(|((offset_align, memory_align), file)| DirectFile {
+            file,
+            offset_align,
+            memory_align,
+        });
+        Ok(facts.with(mode, buffered, direct))
+    }
+}
+
+/// The machine as the daemon sees it. Its memory is what this process sees.
+pub struct BrokeredMachine {
+    broker: Broker,
+    own: RealMachine,
+}
+
+impl Broker {
+    /// Returns the machine as the daemon sees it.
+    #[must_use]
+    pub fn machine(&self) -> BrokeredMachine {
+        BrokeredMachine { broker: self.clone(), own: RealMachine::default() }
+    }
+}
+
+impl BrokeredMachine {
+    fn done<T: serde::de::DeserializeOwned>(&self, errand: &Errand) -> io::Result<T> {
+        let answer: Result<T, Fault> = self.broker.ask(errand)?;
+        Ok(answer?)
+    }
+}
+
+impl Machine for BrokeredMachine {
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.done(&Errand::Read { path: path.into() })
+    }
+
+    fn replace(&self, path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
+        let is_for_anybody = readers == Readers::Anybody;
+        self.done(&Errand::Replace { path: path.into(), bytes: bytes.to_owned(), is_for_anybody })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.done(&Errand::Rename { from: from.into(), to: to.into() })
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.done(&Errand::Remove { path: path.into() })
+    }
+
+    fn names_in(&self, directory: &Path) -> io::Result<Vec<OsString>> {
+        let names: Vec<Bytes> = self.done(&Errand::NamesIn { directory: directory.into() })?;
+        Ok(names.into_iter().map(Bytes::name).collect())
+    }
+
+    fn is_directory(&self, path: &Path) -> bool {
+        self.broker.ask(&Errand::IsDirectory { path: path.into() }).unwrap_or(false)
+    }
+
+    fn identity(&self, path: &Path) -> Option<(u64, u64)> {
+        self.broker.ask(&Errand::Identity { path: path.into() }).unwrap_or(None)
+    }
+
+    fn held_by(&self, path: &Path) -> Option<(u32, String)> {
+        self.broker.ask(&Errand::HeldBy { path: path.into() }).unwrap_or(None)
+    }
+
+    fn memory(&self) -> Option<MemoryNow> {
+        self.own.memory()
+    }
+}

@@ -1,0 +1,191 @@
+//! The side of the daemon.
+
+mod files;
+mod mounts;
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+
+use parking_lot::{Condvar, Mutex};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use serde::Serialize;
+
+use crate::errand::{Beginning, Errand};
+use crate::grants::Grants;
+use crate::wire;
+use mounts::Mounts;
+
+/// Errands of one process that are under way at the same time. The next one waits.
+const ERRANDS_MAX: usize = 64;
+
+/// Returns the two ends of the socket of a process: that of the daemon, and that of the process.
+///
+/// # Errors
+/// The system's.
+pub fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Where the errands of one process are done.
+pub struct Desk {
+    grants: Arc<Grants>,
+    beginning: Beginning,
+    /// What the process gets when it begins.
+    handed: Mutex<Option<(UnixListener, File)>>,
+    /// The file for the reason of a panic that ends the process.
+    last_words: PathBuf,
+    mounts: Mounts,
+    turns: Turns,
+}
+
+impl Desk {
+    /// For a process that gets a socket and its lock file. `last_words` is the file for the reason of a panic that
+    /// ends the process.
+    #[must_use]
+    pub fn new(
+        grants: Arc<Grants>,
+        beginning: Beginning,
+        listener: UnixListener,
+        lock: File,
+        last_words: PathBuf,
+    ) -> Arc<Self> {
+        let handed = Mutex::new(Some((listener, lock)));
+        let (mounts, turns) = (Mounts::default(), Turns::default());
+        Arc::new(Self { grants, beginning, handed, last_words, mounts, turns })
+    }
+
+    /// Does the errands that come over `socket`, on threads of their own, until the process ends.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn open(self: &Arc<Self>, socket: OwnedFd) -> io::Result<()> {
+        let desk = Arc::clone(self);
+        thread::Builder::new().name("desk".to_owned()).spawn(move || desk.serve(&socket)).map(drop)
+    }
+
+    /// The process has ended: lets go of its mounts, so that the kernel hangs up, and of its socket.
+    pub fn close(&self) {
+        drop(self.handed.lock().take());
+        self.mounts.close();
+    }
+
+    fn serve(self: Arc<Self>, socket: &OwnedFd) {
+        loop {
+            match wire::receive_stream(socket) {
+                Ok(Some(stream)) => self.begin(stream),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::error!(%error, "a process of a pool has no errands done any more");
+                    break;
+                }
+            }
+        }
+        self.close();
+    }
+
+    /// Does an errand on a thread of its own.
+    fn begin(self: &Arc<Self>, stream: UnixStream) {
+        self.turns.begin();
+        let desk = Arc::clone(self);
+        let work = move || {
+            if let Err(error) = desk.work(&stream) {
+                tracing::debug!(%error, "an errand of a process was not done");
+            }
+            desk.turns.end();
+        };
+        if let Err(error) = thread::Builder::new().name("errand".to_owned()).spawn(work) {
+            tracing::error!(%error, "there is no thread for an errand");
+            self.turns.end();
+        }
+    }
+
+    fn work(&self, stream: &UnixStream) -> io::Result<()> {
+        let (errand, beside) = wire::receive(stream)?;
+        let done = self.do_errand(errand, beside)?;
+        let descriptors: Vec<BorrowedFd<'_>> = done.descriptors.iter().map(AsFd::as_fd).collect();
+        wire::send(stream, &done.answer, &descriptors)
+    }
+
+    fn do_errand(&self, errand: Errand, beside: Vec<OwnedFd>) -> io::Result<Done> {
+        match errand {
+            Errand::Begin => self.hand_over(),
+            Errand::LastWords { words } => Done::of(self.keep_last_words(&words)),
+            Errand::Open { path, is_writing } => self.open_device(&path.path(), is_writing),
+            Errand::Read { path } => Done::of(self.read(&path.path())),
+            Errand::Replace { path, bytes, is_for_anybody } => {
+                Done::of(self.replace(&path.path(), &bytes, is_for_anybody))
+            }
+            Errand::Rename { from, to } => Done::of(self.rename(&from.path(), &to.path())),
+            Errand::Remove { path } => Done::of(self.remove(&path.path())),
+            Errand::NamesIn { directory } => Done::of(self.names_in(&directory.path())),
+            Errand::IsDirectory { path } => Done::of(self.is_directory(&path.path())),
+            Errand::Identity { path } => Done::of(self.identity(&path.path())),
+            Errand::HeldBy { path } => Done::of(self.held_by(&path.path())),
+            Errand::Attach { path, altroot, overlay, source, flags } => {
+                let altroot = altroot.map(|altroot| altroot.path());
+                self.attach(&path.path(), altroot, overlay, source, flags)
+            }
+            Errand::IsFree { path } => Done::of(mounts::is_free(&path.path())),
+            Errand::RemovePoint { path } => Done::of(self.remove_point(&path.path())),
+            Errand::MayClaim { uid, gids, place, altroot, is_chosen } => {
+                let altroot = altroot.map(|altroot| altroot.path());
+                Done::of(mounts::may_claim(uid, gids, &place.path(), altroot.as_deref(), is_chosen))
+            }
+            Errand::MayAdminister { thread } => Done::of(mounts::may_administer(thread)),
+            Errand::Mounted { mount, errand } => self.mounts.do_errand(mount, errand, beside),
+        }
+    }
+
+    fn hand_over(&self) -> io::Result<Done> {
+        let handed = self.handed.lock().take();
+        let (listener, lock) = handed.ok_or_else(|| io::Error::other("it has begun before"))?;
+        Done::with(&self.beginning, vec![listener.into(), lock.into()])
+    }
+
+    fn keep_last_words(&self, words: &str) {
+        if let Err(error) = std::fs::write(&self.last_words, words) {
+            tracing::warn!(%error, words, "the last words of a process are not kept");
+        }
+    }
+}
+
+/// An answer, and the descriptors that come with the answer.
+pub(crate) struct Done {
+    answer: serde_json::Value,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Done {
+    fn of<T: Serialize>(answer: T) -> io::Result<Self> {
+        Self::with(answer, Vec::new())
+    }
+
+    fn with<T: Serialize>(answer: T, descriptors: Vec<OwnedFd>) -> io::Result<Self> {
+        Ok(Self { answer: serde_json::to_value(answer)?, descriptors })
+    }
+}
+
+/// How many errands are under way.
+#[derive(Default)]
+struct Turns {
+    count: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl Turns {
+    fn begin(&self) {
+        let mut count = self.count.lock();
+        self.ended.wait_while(&mut count, |count| *count >= ERRANDS_MAX);
+        *count += 1;
+    }
+
+    fn end(&self) {
+        *self.count.lock() -= 1;
+        self.ended.notify_one();
+    }
+}
