@@ -13,8 +13,9 @@ mod mounted;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,42 +23,54 @@ use control::{Client, RunPaths};
 use daemon::Wanted;
 use fragile::{DISKS, DeviceOrder, FragileDisks};
 use mounted::{POOL, World};
+use oracle::program::{self, Test};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Tells this program that it is to be the daemon, and where.
 const DAEMON: &str = "SAWMILL_TEST_DAEMON";
-/// Tells this program, which the daemon has started, the same.
-const AS_DAEMON: &[&str] = &["--exact", "the_daemon_that_other_tests_start", "--nocapture"];
-const AS_POOL: &[&str] = &["--exact", "the_process_that_the_daemon_starts", "--nocapture"];
 /// The daemon's own variable for the processes of its pools.
 const NUMBER: &str = "SAWMILL_POOL_NUMBER";
 const MEMORY_BYTES: u64 = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 const FILE_BYTES: usize = 300_000;
 
-/// No test of its own: what this program does when it is started as the daemon.
-#[test]
-fn the_daemon_that_other_tests_start() {
-    let Some(run_dir) = std::env::var_os(DAEMON) else { return };
-    if std::env::var_os(NUMBER).is_some() {
-        return;
+/// The tests, for a `main` that leaves the first thread to the process of a pool.
+const TESTS: &[Test] = oracle::tests![
+    a_pool_whose_process_ends_loses_nothing_and_no_other_pool_notices,
+    an_import_that_ends_its_process_is_refused_and_no_other_pool_notices,
+    a_pool_whose_processes_end_again_and_again_stays_closed,
+    a_pool_that_was_missing_and_got_another_name_is_brought_back_once,
+    a_process_is_the_program_of_its_daemon_whatever_is_on_disk_by_now,
+    a_process_that_does_not_answer_keeps_no_other_pool_from_use,
+    no_process_of_a_pool_outlives_its_daemon,
+    two_pools_of_one_name_are_not_open_at_once,
+    a_process_of_a_pool_has_no_rights,
+];
+
+fn main() -> ExitCode {
+    match std::env::var_os(DAEMON) {
+        None => program::run(TESTS),
+        Some(run_dir) => {
+            let paths = RunPaths::under(run_dir);
+            daemon::init_log();
+            match std::env::var_os(NUMBER) {
+                None => be_the_daemon(&paths),
+                Some(_) => be_the_process_of_a_pool(&paths),
+            }
+            ExitCode::SUCCESS
+        }
     }
-    daemon::init_log();
-    let pool_program = Some(daemon::pool_program(AS_POOL));
-    let wanted = Wanted { memory_bytes: MEMORY_BYTES, web: None, pool_program };
-    daemon::serve(&RunPaths::under(run_dir), wanted).expect("it serves");
 }
 
-/// Nor is this: what this program does when the daemon starts it for a pool.
-#[test]
-fn the_process_that_the_daemon_starts() {
-    let Some(run_dir) = std::env::var_os(DAEMON).filter(|_| std::env::var_os(NUMBER).is_some()) else {
-        return;
-    };
+fn be_the_daemon(paths: &RunPaths) {
+    let pool_program = Some(daemon::pool_program(&[]));
+    let wanted = Wanted { memory_bytes: MEMORY_BYTES, web: None, pool_program };
+    daemon::serve(paths, wanted).expect("it serves");
+}
+
+fn be_the_process_of_a_pool(paths: &RunPaths) {
     let disks = FragileDisks::of_environment();
-    daemon::init_log();
-    let make_env = |opener| disks.env(opener);
-    daemon::serve_pool(&RunPaths::under(run_dir), make_env, MEMORY_BYTES).expect("it serves");
+    daemon::serve_pool(paths, |opener| disks.env(opener), MEMORY_BYTES).expect("it serves");
 }
 
 /// A world with the pools "tank" and "other", and the daemon that holds them.
@@ -73,7 +86,7 @@ impl Pools {
             create(&world, name, &dir(&world).join(mountpoint));
         }
         world.kill_daemon();
-        let daemon = start(&world, AS_DAEMON);
+        let daemon = start(&world);
         let pools = Self { world, daemon };
         pools.within("the daemon answers", |pools| pools.client().answers().then_some(()));
         Some(pools)
@@ -101,7 +114,7 @@ impl Pools {
         self.world.kill_daemon();
         self.daemon.wait().expect("a child of ours");
         work(&self.world);
-        self.daemon = start(&self.world, AS_DAEMON);
+        self.daemon = start(&self.world);
         self.within("the daemon answers", |pools| pools.client().answers().then_some(()));
     }
 
@@ -157,12 +170,12 @@ fn log(world: &World) -> String {
 }
 
 /// Starts this program for a world whose daemon is gone.
-fn start(world: &World, words: &[&str]) -> Child {
+fn start(world: &World) -> Child {
     let run_dir = dir(world).join("run");
     let log = OpenOptions::new().append(true).open(run_dir.join("daemon.log")).expect("it has a log");
     let disks: Vec<OsString> = ["a", "l"].map(|name| disk(world, name).into()).into();
     let mut command = Command::new(std::env::current_exe().expect("a program"));
-    command.args(words).env(DAEMON, &run_dir).env("SAWMILL_RUN", &run_dir);
+    command.env(DAEMON, &run_dir).env("SAWMILL_RUN", &run_dir);
     command.env(DISKS, std::env::join_paths(disks).expect("plain paths"));
     command.stdout(log.try_clone().expect("another")).stderr(log).spawn().expect("it starts")
 }
@@ -261,7 +274,6 @@ impl End {
     }
 }
 
-#[test]
 fn a_pool_whose_process_ends_loses_nothing_and_no_other_pool_notices() {
     let Some(pools) = Pools::new() else { return };
     let world = &pools.world;
@@ -310,7 +322,6 @@ fn is_alive(process: Pid) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-#[test]
 fn an_import_that_ends_its_process_is_refused_and_no_other_pool_notices() {
     let Some(pools) = Pools::new() else { return };
     let world = &pools.world;
@@ -354,7 +365,6 @@ fn close_for_good(pools: &Pools) -> String {
     })
 }
 
-#[test]
 fn a_pool_whose_processes_end_again_and_again_stays_closed() {
     let Some(pools) = Pools::new() else { return };
     let world = &pools.world;
@@ -378,7 +388,6 @@ fn a_pool_whose_processes_end_again_and_again_stays_closed() {
     pools.finish();
 }
 
-#[test]
 fn a_pool_that_was_missing_and_got_another_name_is_brought_back_once() {
     let Some(mut pools) = Pools::new() else { return };
     let (here, away) = (disk(&pools.world, "other"), dir(&pools.world).join("away"));
@@ -392,7 +401,6 @@ fn a_pool_that_was_missing_and_got_another_name_is_brought_back_once() {
     pools.finish();
 }
 
-#[test]
 fn a_process_is_the_program_of_its_daemon_whatever_is_on_disk_by_now() {
     if !mounted::can_mount() {
         return;
@@ -416,7 +424,6 @@ fn a_process_is_the_program_of_its_daemon_whatever_is_on_disk_by_now() {
     call(present, "daemon stop");
 }
 
-#[test]
 fn a_process_that_does_not_answer_keeps_no_other_pool_from_use() {
     let Some(pools) = Pools::new() else { return };
     let world = &pools.world;
@@ -437,7 +444,6 @@ fn a_process_that_does_not_answer_keeps_no_other_pool_from_use() {
     pools.finish();
 }
 
-#[test]
 fn no_process_of_a_pool_outlives_its_daemon() {
     let Some(mut pools) = Pools::new() else { return };
     let processes = ["other", POOL, "third"].map(|pool| pools.process_of(pool));
@@ -458,7 +464,6 @@ fn no_process_of_a_pool_outlives_its_daemon() {
     pools.finish();
 }
 
-#[test]
 fn two_pools_of_one_name_are_not_open_at_once() {
     let Some(pools) = Pools::new() else { return };
     let world = &pools.world;
@@ -483,5 +488,36 @@ fn two_pools_of_one_name_are_not_open_at_once() {
     world.zpool(&format!("import -d {} {}", more.display(), guid.trim()));
     assert_eq!(world.zpool("list -Ho name"), "more\nother\ntank\nthird\n");
     world.zpool("destroy more");
+    pools.finish();
+}
+
+fn a_process_of_a_pool_has_no_rights() {
+    let Some(pools) = Pools::new() else { return };
+    let status_of = |process: Pid| {
+        let file = format!("/proc/{}/status", process.as_raw_nonzero());
+        let status = fs::read_to_string(file).expect("it lives");
+        move |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.expect("a line of the kernel").split_whitespace().collect::<Vec<_>>().join(" ")
+        }
+    };
+    let [tank, other] = [POOL, "other"].map(|pool| status_of(pools.process_of(pool)));
+    assert_ne!(tank("Uid"), other("Uid"), "each has a user of its own");
+    for status in [&tank, &other] {
+        let user = status("Uid");
+        assert!(!user.split(' ').any(|id| id == "0"), "{user}");
+        assert_eq!(status("Groups"), "");
+        for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+            assert_eq!(status(set), "0000000000000000", "{set}");
+        }
+        assert_eq!((status("NoNewPrivs").as_str(), status("Seccomp").as_str()), ("1", "2"));
+    }
+    let network = |process: &str| fs::read_link(format!("/proc/{process}/ns/net")).expect("it lives");
+    let process = pools.process_of(POOL).as_raw_nonzero().to_string();
+    assert_ne!(network(&process), network(&pools.world.daemon_pid()), "it has no network");
+    // Files are root's, whatever user the process is.
+    pools.world.zfs("create tank/new");
+    let owner = fs::metadata(pools.world.root().join("new")).expect("mounted").uid();
+    assert_eq!(owner, 0);
     pools.finish();
 }

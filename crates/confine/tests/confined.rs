@@ -8,7 +8,6 @@
 //! a refusal comes from the confinement.
 
 mod process;
-mod program;
 mod reach;
 mod ring;
 mod work;
@@ -17,8 +16,8 @@ mod world;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use oracle::program::{self, Test};
 use process::{Answers, Kind, answers_of};
-use program::Test;
 use world::World;
 
 /// Errors of the walls. What else a probe fails with is a mistake of the probe, but for those of
@@ -29,26 +28,14 @@ const NO_NETWORK: &[&str] = &["ENETUNREACH", "ECONNREFUSED"];
 /// of Landlock.
 const BY_RING: &str = "ring: connect";
 
-const TESTS: &[Test] = &[
-    (
-        "a_confined_process_reaches_nothing_but_its_descriptors",
-        a_confined_process_reaches_nothing_but_its_descriptors,
-    ),
-    ("a_confined_process_still_has_what_an_engine_needs", a_confined_process_still_has_what_an_engine_needs),
-    (
-        "what_stays_reachable_is_what_the_documentation_names",
-        what_stays_reachable_is_what_the_documentation_names,
-    ),
-    (
-        "a_confined_process_has_no_rights_by_the_words_of_the_kernel",
-        a_confined_process_has_no_rights_by_the_words_of_the_kernel,
-    ),
-    ("a_process_with_two_threads_is_refused", a_process_with_two_threads_is_refused),
-    ("a_process_that_is_not_root_is_refused", a_process_that_is_not_root_is_refused),
-    (
-        "a_process_that_lacks_rights_is_confined_and_reports_that",
-        a_process_that_lacks_rights_is_confined_and_reports_that,
-    ),
+const TESTS: &[Test] = oracle::tests![
+    a_confined_process_reaches_nothing_but_its_descriptors,
+    a_confined_process_still_has_what_an_engine_needs,
+    what_stays_reachable_is_what_the_documentation_names,
+    a_confined_process_has_no_rights_by_the_words_of_the_kernel,
+    a_process_with_two_threads_is_refused,
+    a_process_that_is_not_root_is_refused,
+    a_process_that_lacks_rights_is_confined_and_reports_that,
 ];
 
 fn main() -> ExitCode {

@@ -5,12 +5,14 @@
 //!          │                         errands, and descriptors for the answers ◄────────────┘  (crate `broker`)
 //!          └───────────── RUN/pools/N/socket: requests ─────────────────────────────────►
 //! ```
+//! The process of root's daemon has no rights (crate `confine`) by the time its first device is opened.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use broker::{Beginning, Broker};
+use confine::{Confinement, PoolUser, confine};
 use control::RunPaths;
 use device::{FileOpener, RealEnv};
 use front_fuse::Fuse;
@@ -25,7 +27,7 @@ pub(crate) const NUMBER: &str = "SAWMILL_POOL_NUMBER";
 
 /// The process of a pool, until it is stopped or its daemon has ended. `paths` are those of the daemon. The
 /// number of the process is in the environment, as [`supervisor::PoolProgram`] puts it there. `make_env` makes the
-/// environment, whose devices are opened by the daemon.
+/// environment, whose devices are opened by the daemon. The program may have no other thread before.
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
@@ -39,6 +41,7 @@ pub fn serve_pool(
     let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(DaemonError::Setup)?;
     let broker = Broker::new(socket);
     let begun = broker.begin().map_err(DaemonError::Setup)?;
+    give_up_rights(number)?;
     let telling = broker.clone();
     panics::end_the_process(move |words| telling.leave_last_words(words));
     end_with_the_daemon()?;
@@ -49,6 +52,21 @@ pub fn serve_pool(
         let ground = ground_over(env, Arc::new(broker.machine()), front);
         engine_of(ground, Some(list_of(paths, number)), memory_bytes, host_of(begun.beginning))
     })
+}
+
+/// What a process of a pool may still read: what the kernel says, the time zone, and its own program for the names in
+/// backtraces.
+const READABLE: [&str; 5] = ["/proc", "/sys", "/etc/localtime", "/usr/share/zoneinfo", "/proc/self/exe"];
+
+/// Gives up all rights. The process of a daemon that is not root's has none that its user does not have.
+fn give_up_rights(number: u64) -> Result<(), DaemonError> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let readable = READABLE.iter().map(PathBuf::from).filter(|path| path.exists()).collect();
+    let confined = confine(&Confinement { user: PoolUser::nth(number)?, readable })?;
+    tracing::info!(%confined, "the process of a pool");
+    Ok(())
 }
 
 fn list_of(paths: &RunPaths, number: u64) -> PathBuf {

@@ -33,6 +33,9 @@ pub enum DaemonError {
     /// The process of a pool was not started by a daemon.
     #[error("only the daemon starts the process of a pool")]
     NoNumber,
+    /// The process of a pool kept rights that it should not have.
+    #[error("the process of a pool is not confined")]
+    Confine(#[from] confine::ConfineError),
     /// There is one already.
     #[error("another daemon holds {}", lock.display())]
     Another {
@@ -127,7 +130,9 @@ pub(crate) fn run<S: Lasting>(doors: Doors, service: impl FnOnce() -> S) -> Resu
         web_page::forget(paths);
     }
     raise_descriptors();
-    keep_data_out_of_core_files();
+    if !doors.are_of_pool() {
+        keep_data_out_of_core_files();
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("control")
@@ -188,7 +193,7 @@ async fn listen<S: Lasting>(
     Ok((server, Some(paths)))
 }
 
-/// A core file of this process, or of a process that it starts, has no memory of the process, which may hold
+/// The process of a pool has no core file. A core file of this process, or of a process that it starts, has no memory of the process, which may hold
 /// what users have stored. The backtrace of a panic is in the log.
 fn keep_data_out_of_core_files() {
     if let Err(error) = fs::write("/proc/self/coredump_filter", "0") {

@@ -7,5 +7,6 @@ pub mod grub;
 pub mod image;
 pub mod lane;
 pub mod needs;
+pub mod program;
 pub mod told;
 pub mod zdb;

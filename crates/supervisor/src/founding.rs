@@ -45,9 +45,9 @@ impl<B: Service> Inner<B> {
     /// Makes a pool in a process of its own.
     pub async fn create(self: &Arc<Self>, call: PoolCreate) -> Done {
         let _turn = self.turns.of(&call.name).await;
-        if let Some(seat) = self.seats.of(&call.name) {
-            // Refuses.
-            return seat.ask(&call).await;
+        if self.seats.of(&call.name).is_some() {
+            let reason = "pool already exists";
+            return Err(Failure::cannot(FailureKind::Exists, "create", &call.name, reason));
         }
         let started = self.start_sibling().await?;
         granted::grant_for_create(&started.process.grants, &call);
@@ -69,7 +69,7 @@ impl<B: Service> Inner<B> {
             let process = seat.process().await?;
             self.tell_siblings(&process).await?;
             let found = self.find(&call.search).await?;
-            self.grant_for_import(&process, &call, &found);
+            self.grant_for_import(&process, &call, &found).await;
             return process.ask(&call).await;
         }
         let (found, started) = tokio::join!(self.find(&call.search), self.start_sibling());
@@ -81,7 +81,7 @@ impl<B: Service> Inner<B> {
                 return Err(failure);
             }
         };
-        self.grant_for_import(&started.process, &call, &found);
+        self.grant_for_import(&started.process, &call, &found).await;
         let imported = started.process.ask(&call).await;
         // An import whose mounts have failed has opened the pool.
         let opened = started.process.ask(&DaemonStatusCall {}).await.unwrap_or_default().pools;
@@ -105,13 +105,10 @@ impl<B: Service> Inner<B> {
 
     /// Grants a process what an import names, and the devices that the import means. The devices of other pools that
     /// are open stay with these pools.
-    fn grant_for_import(&self, process: &PoolProcess, call: &PoolImport, found: &[FoundDevice]) {
-        let others: BTreeSet<PathBuf> = self
-            .open()
-            .iter()
-            .filter(|other| other.pid() != process.pid())
-            .flat_map(|other| other.grants.devices())
-            .collect();
+    async fn grant_for_import(&self, process: &PoolProcess, call: &PoolImport, found: &[FoundDevice]) {
+        let held = self.of_each_open(&ProcessHoldings {}).await.into_iter().flatten();
+        let others: BTreeSet<PathBuf> =
+            held.flat_map(|holdings| holdings.devices).map(PathBuf::from).collect();
         granted::grant_for_import(&process.grants, call);
         process.grants.add_devices(granted::meant(call, found).filter(|device| !others.contains(device)));
     }
@@ -171,6 +168,8 @@ impl<B: Service> Inner<B> {
             if is_meant && is_closed(&seat).await {
                 tracing::warn!(pool = seat.name, "is not tried again");
                 self.drop_seat(&seat);
+                // The list of the process still has the pool, and the next daemon must not read the list.
+                seat.until_closed().await;
             }
         }
     }

@@ -176,12 +176,12 @@ impl<B: Service> Inner<B> {
             };
             return self.give_up(&seat, why);
         }
-        seat.set(SeatState::Closed);
         self.seats.remove(&seat);
         if !self.seats.is_ending() {
             lists::forget(&self.ground.paths, seat.number);
             self.share_memory();
         }
+        seat.set(SeatState::Closed);
     }
 
     /// Lets go of the mounts of a process that has ended. Returns what the next process may have done.

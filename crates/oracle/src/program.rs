@@ -1,19 +1,27 @@
 //! The `main` of a test program, in the words of the usual one: `--list`, `--exact NAME`, parts of
 //! names.
 //!
-//! The usual one runs each test on a second thread, and only a process with one thread can be
-//! confined.
+//! The usual one runs each test on a second thread. A program whose tests start the program again needs
+//! its first thread for itself, because only a process with one thread can be confined.
 
 use std::env::args;
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
+/// A name and what is run.
 pub type Test = (&'static str, fn());
+
+/// Makes a list of [`Test`]s of functions, by their names.
+#[macro_export]
+macro_rules! tests {
+    ($($test:ident,)*) => { &[$((stringify!($test), $test),)*] };
+}
 
 /// Options that have a value behind them, which is no name.
 const WITH_VALUE: &[&str] = &["--format", "--test-threads", "--color", "--skip"];
 
 /// Lists tests or runs them one after another, as the arguments of the program say.
+#[must_use]
 pub fn run(tests: &[Test]) -> ExitCode {
     let arguments: Vec<String> = args().skip(1).collect();
     let has = |option: &str| arguments.iter().any(|argument| argument == option);
