@@ -80,6 +80,8 @@ pub(crate) enum Errand {
 /// What is done about a mount, by the names in [`front_fuse::Attachment`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum MountErrand {
+    /// `()`
+    BeginService,
     /// `bool`
     IsChangeable,
     /// `bool`

@@ -63,6 +63,7 @@ impl DeviceFault {
 pub(crate) enum MountFault {
     MountPoint(Fault),
     NotEmpty,
+    Hides,
     Refused(Fault),
 }
 
@@ -71,6 +72,7 @@ impl From<MountError> for MountFault {
         match error {
             MountError::MountPoint { source, .. } => Self::MountPoint(source.into()),
             MountError::NotEmpty { .. } => Self::NotEmpty,
+            MountError::Hides { .. } => Self::Hides,
             MountError::Refused { source, .. } => Self::Refused(source.into()),
             other => Self::Refused(io::Error::other(other.to_string()).into()),
         }
@@ -82,6 +84,7 @@ impl MountFault {
         match self {
             Self::MountPoint(fault) => MountError::MountPoint { path, source: fault.into() },
             Self::NotEmpty => MountError::NotEmpty { path },
+            Self::Hides => MountError::Hides { path },
             Self::Refused(fault) => MountError::Refused { path, source: fault.into() },
         }
     }

@@ -4,9 +4,7 @@
 //! their labels. The daemon keeps the paths, because the list that the process itself writes proves nothing.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use env::OpenMode;
@@ -17,11 +15,11 @@ use rustix::fs::{FileType, fstat};
 const COMPATIBILITY_DIRS: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatibility.d"];
 /// What the kernel says to everybody.
 const KERNEL_FILES: [&str; 2] = ["/proc/sys/kernel/random/boot_id", "/proc/self/mountinfo"];
-/// How the names of the files of a process begin ([`engine::PoolCache`]).
-const OWN_FILES: &[u8] = b"pools.";
+/// The files of a process: its list, a list that made no sense, and the reason of a panic ([`engine::PoolCache`]).
+const OWN_FILES: [&str; 3] = ["pools.cache", "pools.damaged", "pools.panic"];
 const DEVICES_DIR: &str = "/dev";
 
-/// A place where a process may look for devices. It may read what it finds there.
+/// A place where a process may look for devices. The process may read the devices there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Search {
     /// All block devices in `/dev`.
@@ -189,10 +187,9 @@ impl Grants {
         self.set.lock().mount_points.contains(place)
     }
 
-    /// A file of the process itself: its list, and what is kept beside the list.
+    /// A file of the process itself.
     fn is_own(&self, path: &Path) -> bool {
-        let is_of_list = |name: &OsStr| name.as_bytes().starts_with(OWN_FILES);
-        is_in(path, &self.own) && path.file_name().is_some_and(is_of_list)
+        OWN_FILES.iter().any(|name| path == self.own.join(name)) && is_in(path, &self.own)
     }
 }
 
@@ -260,13 +257,15 @@ mod tests {
     #[test]
     fn a_file_of_its_own_is_a_name_in_its_directory() {
         let grants = grants();
-        for path in ["/var/lib/sawmill/pools/1/pools.cache", "/var/lib/sawmill/pools/1/pools.cache.new"] {
+        for path in ["/var/lib/sawmill/pools/1/pools.cache", "/var/lib/sawmill/pools/1/pools.panic"] {
             assert!(grants.may_read(Path::new(path)) && grants.may_change(Path::new(path)), "{path}");
         }
         for path in [
             "/var/lib/sawmill/pools/1/../2/pools.cache",
             "/var/lib/sawmill/pools/1/..",
             "/var/lib/sawmill/pools/1/socket",
+            "/var/lib/sawmill/pools/1/pools.more",
+            "/var/lib/sawmill/pools/1/./pools.cache/..",
             "/var/lib/sawmill/pools/1",
             "/var/lib/sawmill/pools/1/below/file",
             "/var/lib/sawmill/pools.cache",

@@ -13,7 +13,7 @@
 //! by what the daemon itself has seen ([`Grants`]), never by what the process says.
 //!
 //! Each errand has a socket of its own, which the process sends over the socket of the process. An errand is done on a
-//! thread of its own, because it may wait for a disk, or for the very process that asks. (test:
+//! thread of its own, because an errand may wait for a disk, or for the very process that asks. (test:
 //! `an_errand_that_waits_holds_up_no_other`)
 //!
 //! Invariants
@@ -25,6 +25,9 @@
 //!   `a_process_mounts_below_its_altroot_only`)
 #![forbid(unsafe_code)]
 
+/// The message by which the daemon has a process sync its pool and end. The daemon sends no other message.
+pub const STOP: &[u8] = b"stop";
+
 mod client;
 mod errand;
 mod fault;
@@ -35,4 +38,4 @@ mod wire;
 pub use client::Broker;
 pub use errand::Beginning;
 pub use grants::{Grants, Search};
-pub use server::{Desk, socket_pair};
+pub use server::{Desk, MountedAt, Neighbours, socket_pair};

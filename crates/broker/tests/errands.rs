@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use broker::{Beginning, Broker, Desk, Grants, Search, socket_pair};
+use broker::{Beginning, Broker, Desk, Grants, Neighbours, Search, socket_pair};
 use device::{FileOpener, Options, RealEnv};
 use engine::{MountError, MountOptions};
 use env::{BufSlice, DeviceError, Durability, Env, IoBuf, Machine, OpenMode, Readers};
@@ -19,6 +19,15 @@ use units::LeafOffset;
 const DEVICE_BYTES: u64 = 1 << 20;
 /// An answer that takes longer waits for something.
 const SOON: Duration = Duration::from_secs(60);
+
+/// Nobody else has mounts.
+struct NoNeighbours;
+
+impl Neighbours for NoNeighbours {
+    fn step_aside(&self, _: &Path) -> Result<Box<dyn FnOnce() + Send>, MountError> {
+        Ok(Box::new(|| ()))
+    }
+}
 
 struct World {
     dir: tempfile::TempDir,
@@ -35,7 +44,8 @@ impl World {
         let grants = Arc::new(Grants::new(own.clone()));
         let listener = UnixListener::bind(own.join("socket")).expect("a socket");
         let lock = File::create(own.join("lock")).expect("a file");
-        let desk = Desk::new(Arc::clone(&grants), beginning(), listener, lock, own.join("pools.panic"));
+        let (last_words, neighbours) = (own.join("pools.panic"), Arc::new(NoNeighbours));
+        let desk = Desk::new(Arc::clone(&grants), beginning(), listener, lock, last_words, neighbours);
         let (ours, theirs) = socket_pair().expect("sockets");
         desk.open(ours).expect("a thread");
         Self { dir, grants, broker: Broker::new(theirs), desk }
@@ -199,6 +209,15 @@ fn an_errand_that_waits_holds_up_no_other() {
     assert!(told.try_recv().is_err(), "the pipe has no writer");
     File::options().write(true).open(&pipe).and_then(|mut pipe| pipe.write_all(b"at last")).expect("written");
     assert_eq!(told.recv_timeout(SOON).expect("it ends"), b"at last");
+}
+
+#[test]
+fn a_list_that_is_too_long_is_not_kept() {
+    let world = World::new();
+    let (machine, list) = (world.broker.machine(), world.path("own/pools.cache"));
+    machine.replace(&list, b"a list", Readers::Owner).expect("replaced");
+    machine.replace(&list, &vec![b'x'; 8 << 20], Readers::Owner).expect_err("too long");
+    assert_eq!(machine.read(&list).expect("read"), b"a list");
 }
 
 #[test]

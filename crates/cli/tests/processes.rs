@@ -45,6 +45,8 @@ const TESTS: &[Test] = oracle::tests![
     no_process_of_a_pool_outlives_its_daemon,
     two_pools_of_one_name_are_not_open_at_once,
     a_process_of_a_pool_has_no_rights,
+    a_device_that_was_missing_at_an_import_comes_back,
+    no_pool_is_mounted_over_a_pool_below,
 ];
 
 fn main() -> ExitCode {
@@ -183,8 +185,9 @@ fn start(world: &World) -> Child {
 fn is_mounted(at: &Path) -> bool {
     let table = mounted::kernel_mounts("/proc/self/mountinfo");
     let found = table.lines().filter_map(|line| line.split(' ').nth(4)).any(|place| Path::new(place) == at);
-    // A mount whose process has ended is still in the table.
-    found && fs::metadata(at).is_ok()
+    // A mount whose process has ended is still in the table, and the kernel remembers attributes of its files. The
+    // kernel always asks the process for the space.
+    found && rustix::fs::statvfs(at).is_ok()
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
@@ -519,5 +522,61 @@ fn a_process_of_a_pool_has_no_rights() {
     pools.world.zfs("create tank/new");
     let owner = fs::metadata(pools.world.root().join("new")).expect("mounted").uid();
     assert_eq!(owner, 0);
+    pools.finish();
+}
+
+fn a_device_that_was_missing_at_an_import_comes_back() {
+    let Some(mut pools) = Pools::new() else { return };
+    let [p, q] = ["p", "q"].map(|name| disk(&pools.world, name));
+    for path in [&p, &q] {
+        File::create(path).and_then(|disk| disk.set_len(96 << 20)).expect("a disk");
+    }
+    let (altroot, at) = (dir(&pools.world).join("altroot"), dir(&pools.world).join("at"));
+    let below_altroot = altroot.join(at.strip_prefix("/").expect("absolute"));
+    pools.world.zpool(&format!("create -m {} pair mirror {} {}", at.display(), p.display(), q.display()));
+    pools.world.zpool("export pair");
+    let away = dir(&pools.world).join("away");
+    fs::rename(&q, &away).expect("moved");
+    let import = format!("import -d {} pair", pools.world.disks().display());
+    pools.world.zpool(&import.replace("import", &format!("import -R {}", altroot.display())));
+    assert!(is_mounted(&below_altroot) && !is_mounted(&at));
+    write_synced(&below_altroot.join("file"), b"synced").expect("a degraded pool");
+    assert!(pools.world.zpool("status pair").contains("state: DEGRADED"));
+    fs::rename(&away, &q).expect("moved back");
+    pools.world.zpool(&format!("online pair {}", q.display()));
+    pools.within("the mirror is whole", |pools| {
+        pools.world.zpool("status pair").contains("state: ONLINE").then_some(())
+    });
+    pools.world.zpool("export pair");
+    pools.world.zpool(&import);
+    // The next process has both devices.
+    pools.restart_after(|_| {});
+    assert!(pools.world.zpool("status pair").contains("state: ONLINE"));
+    assert_eq!(fs::read(at.join("file")).expect("mounted again"), b"synced");
+    pools.finish();
+}
+
+fn no_pool_is_mounted_over_a_pool_below() {
+    let Some(pools) = Pools::new() else { return };
+    let world = &pools.world;
+    // "third" is mounted in a directory of "tank".
+    let third = world.root().join("third");
+    write_synced(&third.join("whose"), b"third").expect("mounted");
+    world.zfs("unmount third");
+    world.zfs("unmount tank");
+    world.zfs("mount third");
+    world.zfs("mount tank");
+    assert_eq!(fs::read(third.join("whose")).expect("on top"), b"third");
+    world.zfs("unmount third");
+    world.zfs("unmount tank");
+    world.zfs("mount third");
+    let open = File::open(third.join("whose")).expect("on top");
+    let why = world.run("zfs", "mount tank");
+    let why = String::from_utf8_lossy(&why.stderr).into_owned();
+    assert!(why.starts_with("cannot mount 'tank': it would hide what is mounted below"), "{why}");
+    assert_eq!(fs::read(third.join("whose")).expect("still there"), b"third");
+    drop(open);
+    world.zfs("mount tank");
+    assert_eq!(fs::read(third.join("whose")).expect("on top"), b"third");
     pools.finish();
 }

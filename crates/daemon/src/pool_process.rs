@@ -11,13 +11,15 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use broker::{Beginning, Broker};
+use broker::{Beginning, Broker, STOP};
 use confine::{Confinement, PoolUser, confine};
 use control::RunPaths;
 use device::{FileOpener, RealEnv};
 use front_fuse::Fuse;
 use pool::Host;
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::run::{Doors, run};
 use crate::{DaemonError, engine_of, ground_over, panics};
@@ -85,13 +87,22 @@ fn host_of(beginning: Beginning) -> Host {
 }
 
 /// Ends this process at once when the daemon closes its end of standard input, which the kernel does however the
-/// daemon ends. The daemon sends nothing.
+/// daemon ends. Has this process sync its pool and end when the daemon says so.
 fn end_with_the_daemon() -> Result<(), DaemonError> {
     let wait = || {
-        let stdin = std::io::stdin();
-        while recv(&stdin, &mut [0_u8; 1], RecvFlags::empty()).is_ok_and(|(_, len)| len > 0) {}
-        _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+        let (stdin, mut word) = (std::io::stdin(), [0_u8; STOP.len()]);
+        loop {
+            match recv(&stdin, &mut word, RecvFlags::empty()) {
+                Ok((_, len)) if len > 0 => send_to_itself(Signal::TERM),
+                Err(Errno::INTR) => {}
+                _ => return send_to_itself(Signal::KILL),
+            }
+        }
     };
     let thread = std::thread::Builder::new().name("lifeline".to_owned()).spawn(wait);
     thread.map(drop).map_err(DaemonError::Setup)
+}
+
+fn send_to_itself(signal: Signal) {
+    _ = kill_process(getpid(), signal);
 }

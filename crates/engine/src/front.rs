@@ -333,6 +333,12 @@ pub enum MountError {
         /// Which.
         path: PathBuf,
     },
+    /// A file system of another process is mounted below, and cannot be unmounted for a moment.
+    #[error("it would hide what is mounted below '{}', which is in use", path.display())]
+    Hides {
+        /// Where.
+        path: PathBuf,
+    },
     /// The system refused.
     #[error("cannot mount at {}: {source}", path.display())]
     Refused {

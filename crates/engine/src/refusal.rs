@@ -244,7 +244,7 @@ pub fn mount(verb: &str, what: &str, error: &MountError) -> Failure {
     let (kind, reason) = match error {
         MountError::NotEmpty { .. } => (FailureKind::Busy, "directory is not empty".to_owned()),
         MountError::Busy { .. } => (FailureKind::Busy, "pool or dataset is busy".to_owned()),
-        MountError::Unfinished { .. } => (FailureKind::Busy, error.to_string()),
+        MountError::Hides { .. } | MountError::Unfinished { .. } => (FailureKind::Busy, error.to_string()),
         MountError::MountPoint { .. } | MountError::Refused { .. } | MountError::Short(_) => {
             (FailureKind::Other, chain(error))
         }

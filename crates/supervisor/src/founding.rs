@@ -1,7 +1,7 @@
 //! Pools that get a process: made, imported, or only looked for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use control::{
@@ -106,11 +106,36 @@ impl<B: Service> Inner<B> {
     /// Grants a process what an import names, and the devices that the import means. The devices of other pools that
     /// are open stay with these pools.
     async fn grant_for_import(&self, process: &PoolProcess, call: &PoolImport, found: &[FoundDevice]) {
-        let held = self.of_each_open(&ProcessHoldings {}).await.into_iter().flatten();
-        let others: BTreeSet<PathBuf> =
-            held.flat_map(|holdings| holdings.devices).map(PathBuf::from).collect();
+        let others = self.held_by_others(process).await;
         granted::grant_for_import(&process.grants, call);
         process.grants.add_devices(granted::meant(call, found).filter(|device| !others.contains(device)));
+    }
+
+    /// Grants the process of a pool the devices that were missing when the pool was imported, if they have labels of
+    /// the pool by now. The process says where they are, and a process that can only read looks there.
+    pub async fn grant_found(self: &Arc<Self>, seat: &PoolSeat) -> Done {
+        let process = seat.process().await?;
+        let holdings = process.ask(&ProcessHoldings {}).await?.into_iter().next().unwrap_or_default();
+        let granted = process.grants.devices();
+        let is_new = |device: &String| !granted.iter().any(|granted| granted == Path::new(device));
+        let search: Vec<String> = holdings.devices.into_iter().filter(is_new).collect();
+        if search.is_empty() {
+            return Ok(());
+        }
+        let found = self.find(&search).await?;
+        let others = self.held_by_others(&process).await;
+        let own = granted::of_pool(holdings.guid, &found);
+        process.grants.add_devices(own.into_iter().filter(|device| !others.contains(device)));
+        self.keep_grants(seat.number, &process.grants);
+        Ok(())
+    }
+
+    /// Returns the devices that other pools have open.
+    async fn held_by_others(&self, process: &PoolProcess) -> BTreeSet<PathBuf> {
+        let others = self.open().into_iter().filter(|other| other.pid() != process.pid()).collect::<Vec<_>>();
+        let held = others.iter().map(|other| look(other, &ProcessHoldings {}));
+        let held = futures::future::join_all(held).await.into_iter().flatten().flatten();
+        held.flat_map(|holdings| holdings.devices).map(PathBuf::from).collect()
     }
 
     /// Ends a process that holds no device, so that nobody has to wait for its end.
@@ -120,7 +145,7 @@ impl<B: Service> Inner<B> {
     }
 
     /// Starts a process that knows what the others hold.
-    async fn start_sibling(&self) -> Done<Started> {
+    async fn start_sibling(self: &Arc<Self>) -> Done<Started> {
         let started = self.start_blank().await?;
         match self.tell_siblings(&started.process).await {
             Ok(()) => Ok(started),
@@ -194,7 +219,7 @@ impl<B: Service> Inner<B> {
     }
 
     /// Wipes labels, by a process that ends afterwards.
-    pub async fn clear_label(&self, call: LabelClear) -> Done {
+    pub async fn clear_label(self: &Arc<Self>, call: LabelClear) -> Done {
         let started = self.start_sibling().await?;
         started.process.grants.add_devices([PathBuf::from(&call.device)]);
         let cleared = started.process.ask(&call).await;

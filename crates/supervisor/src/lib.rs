@@ -31,6 +31,7 @@ mod granted;
 mod injections;
 mod lists;
 mod mounts;
+mod neighbours;
 mod pool_process;
 mod program;
 mod seat;

@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use broker::{Desk, Grants};
+use broker::{Desk, Grants, MountedAt, Neighbours};
 use control::{
     ByteSink, ByteSource, Call, ClientError, DaemonStatus, DaemonStatusCall, Events, EventsSeen, Failure,
     FailureKind, Relay, RunPaths,
@@ -16,8 +16,8 @@ use control::{
 use events::EventRing;
 use ondisk::NvList;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{Shutdown, shutdown};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::process::Child;
 
 use crate::SupervisorGround;
@@ -53,12 +53,14 @@ impl PoolProcess {
         number: u64,
         memory: u64,
         grants: Arc<Grants>,
+        neighbours: Arc<dyn Neighbours>,
     ) -> io::Result<(Self, Child)> {
         let paths = ground.paths.of_pool(number);
         let (socket, theirs) = broker::socket_pair()?;
         let (listener, lock) = (listen(&paths)?, lock_file(&paths)?);
         let beginning = ground.beginning.clone();
-        let desk = Desk::new(Arc::clone(&grants), beginning, listener, lock, paths.last_words());
+        let own = Arc::clone(&grants);
+        let desk = Desk::new(own, beginning, listener, lock, paths.last_words(), neighbours);
         let child = ground.program.start(number, memory, theirs)?;
         desk.open(socket.try_clone()?)?;
         let pid = child.id().ok_or(io::ErrorKind::NotFound)?;
@@ -89,6 +91,11 @@ impl PoolProcess {
         _ = child.wait().await;
         self.has_ended();
         Err(self.last_words())
+    }
+
+    /// Returns what the process has mounted below a place.
+    pub fn mounted_below(&self, place: &Path) -> Vec<MountedAt> {
+        self.desk.mounted_below(place)
     }
 
     /// The process has ended. The kernel hangs up its mounts before this returns.
@@ -140,8 +147,9 @@ impl PoolProcess {
 
     /// Has the process sync its pool and end.
     pub fn terminate(&self) {
-        // Fails for a process that has ended.
-        _ = pidfd_send_signal(&self.handle, Signal::TERM);
+        // Not a signal: the process is another user's, and the daemon need not have CAP_KILL. It fails for a process
+        // that has ended.
+        _ = send(&self.socket, broker::STOP, SendFlags::NOSIGNAL);
     }
 
     /// Has a process end that holds nothing any more.

@@ -72,8 +72,6 @@ impl<B: Service> Service for Supervisor<B> {
         pool_remove_stop(PoolRemoveStop) by pool -> ();
         pool_remove_cost(PoolRemoveCost) by pool -> u64;
         pool_offline(PoolOffline) by pool -> ();
-        pool_online(PoolOnline) by pool -> DeviceState;
-        pool_reopen(PoolReopen) by pool -> ();
         pool_initialize(PoolInitialize) by pool -> ();
         pool_trim(PoolTrim) by pool -> ();
         pool_upgrade(PoolUpgrade) by pool -> Vec<String>;
@@ -88,7 +86,6 @@ impl<B: Service> Service for Supervisor<B> {
         pool_log_record(PoolLogRecord) by pool -> LogRecording;
         pool_scrub(PoolScrub) by pool -> ();
         pool_checkpoint(PoolCheckpoint) by pool -> ();
-        pool_clear(PoolClear) by pool -> ();
         dataset_accounts(DatasetAccounts) by name -> Vec<Account>;
         dataset_deleting(DatasetDeleting) by name -> u64;
         dataset_permissions(DatasetPermissions) by name -> Vec<Delegations>;
@@ -152,6 +149,24 @@ impl<B: Service> Service for Supervisor<B> {
         granted::grant_for_set(&process.grants, &call);
         self.0.keep_grants(seat.number, &process.grants);
         process.ask(&call).await
+    }
+
+    async fn pool_online(&self, call: PoolOnline) -> Done<DeviceState> {
+        let Some(seat) = self.0.seats.of(&call.pool) else { return self.0.blank.pool_online(call).await };
+        self.0.grant_found(&seat).await?;
+        seat.ask(&call).await
+    }
+
+    async fn pool_reopen(&self, call: PoolReopen) -> Done {
+        let Some(seat) = self.0.seats.of(&call.pool) else { return self.0.blank.pool_reopen(call).await };
+        self.0.grant_found(&seat).await?;
+        seat.ask(&call).await
+    }
+
+    async fn pool_clear(&self, call: PoolClear) -> Done {
+        let Some(seat) = self.0.seats.of(&call.pool) else { return self.0.blank.pool_clear(call).await };
+        self.0.grant_found(&seat).await?;
+        seat.ask(&call).await
     }
 
     async fn pool_create(&self, call: PoolCreate) -> Done {

@@ -8,6 +8,7 @@ use tokio::process::Child;
 
 use crate::granted;
 use crate::lists;
+use crate::neighbours::MountNeighbours;
 use crate::pool_process::PoolProcess;
 use crate::seat::{PoolSeat, SeatState};
 use crate::{Inner, SupervisorGround};
@@ -25,13 +26,19 @@ pub struct Started {
 
 impl<B: Service> Inner<B> {
     /// Starts a process with these directories. `sharers` processes share the memory.
-    pub async fn start(&self, number: u64, sharers: usize, grants: Arc<Grants>) -> Result<Started, Failure> {
+    pub async fn start(
+        self: &Arc<Self>,
+        number: u64,
+        sharers: usize,
+        grants: Arc<Grants>,
+    ) -> Result<Started, Failure> {
         let memory = self.ground.memory_bytes / sharers.max(1) as u64;
+        let neighbours = Arc::new(MountNeighbours::of(self, number));
         let cannot = |error: std::io::Error| {
             Failure::new(FailureKind::Other, format!("cannot start a process for a pool: {error}"))
         };
         let (process, mut child) =
-            PoolProcess::start(&self.ground, number, memory, grants).map_err(cannot)?;
+            PoolProcess::start(&self.ground, number, memory, grants, neighbours).map_err(cannot)?;
         let status = process.until_ready(&mut child).await?;
         Ok(Started { number, process: Arc::new(process), child, status })
     }
@@ -39,7 +46,7 @@ impl<B: Service> Inner<B> {
     /// The same until a process answers. A process leaves its pool out if the processes before it ended while they
     /// opened the pool, and says why.
     async fn start_until_ready(
-        &self,
+        self: &Arc<Self>,
         number: u64,
         sharers: usize,
         grants: Arc<Grants>,
@@ -70,7 +77,7 @@ impl<B: Service> Inner<B> {
     }
 
     /// Starts a process without a pool.
-    pub async fn start_blank(&self) -> Result<Started, Failure> {
+    pub async fn start_blank(self: &Arc<Self>) -> Result<Started, Failure> {
         let number = lists::new_number(&self.ground.paths).map_err(|error| {
             Failure::new(FailureKind::Other, format!("cannot make a directory for a process: {error}"))
         })?;

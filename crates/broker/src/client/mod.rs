@@ -82,7 +82,8 @@ impl Broker {
         wire::send_stream(&*self.0, theirs.as_fd())?;
         drop(theirs);
         wire::send(ours, errand, descriptors)?;
-        wire::receive(ours)
+        wire::finish(ours)?;
+        wire::receive(ours, wire::ANSWER_MAX_BYTES)
     }
 
     /// The same without descriptors.

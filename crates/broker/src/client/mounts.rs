@@ -89,6 +89,10 @@ impl BrokeredMount {
 }
 
 impl Attachment for BrokeredMount {
+    fn begin_service(&self) {
+        let ((), _) = self.call(MountErrand::BeginService, None).unwrap_or_default();
+    }
+
     fn is_changeable(&self) -> bool {
         self.is(MountErrand::IsChangeable, false)
     }

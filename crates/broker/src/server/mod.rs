@@ -7,9 +7,10 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -20,8 +21,14 @@ use crate::grants::Grants;
 use crate::wire;
 use mounts::Mounts;
 
-/// Errands of one process that are under way at the same time. The next one waits.
-const ERRANDS_MAX: usize = 64;
+pub use mounts::{MountedAt, Neighbours};
+
+/// How often the desk looks whether the kernel has hung up a mount.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Errands of one process that are under way at the same time. The next one waits. With [`wire::ERRAND_MAX_BYTES`],
+/// this bounds the memory that a process can take of the daemon.
+const ERRANDS_MAX: usize = 32;
 
 /// Returns the two ends of the socket of a process: that of the daemon, and that of the process.
 ///
@@ -40,6 +47,7 @@ pub struct Desk {
     /// The file for the reason of a panic that ends the process.
     last_words: PathBuf,
     mounts: Mounts,
+    neighbours: Arc<dyn Neighbours>,
     turns: Turns,
 }
 
@@ -53,10 +61,11 @@ impl Desk {
         listener: UnixListener,
         lock: File,
         last_words: PathBuf,
+        neighbours: Arc<dyn Neighbours>,
     ) -> Arc<Self> {
         let handed = Mutex::new(Some((listener, lock)));
         let (mounts, turns) = (Mounts::default(), Turns::default());
-        Arc::new(Self { grants, beginning, handed, last_words, mounts, turns })
+        Arc::new(Self { grants, beginning, handed, last_words, mounts, neighbours, turns })
     }
 
     /// Does the errands that come over `socket`, on threads of their own, until the process ends.
@@ -68,6 +77,12 @@ impl Desk {
         thread::Builder::new().name("desk".to_owned()).spawn(move || desk.serve(&socket)).map(drop)
     }
 
+    /// Returns what the process has mounted below a place.
+    #[must_use]
+    pub fn mounted_below(&self, place: &Path) -> Vec<MountedAt> {
+        self.mounts.below(place)
+    }
+
     /// The process has ended: lets go of its mounts, so that the kernel hangs up, and of its socket.
     pub fn close(&self) {
         drop(self.handed.lock().take());
@@ -76,9 +91,10 @@ impl Desk {
 
     fn serve(self: Arc<Self>, socket: &OwnedFd) {
         loop {
-            match wire::receive_stream(socket) {
-                Ok(Some(stream)) => self.begin(stream),
-                Ok(None) => break,
+            match self.next(socket) {
+                Ok(Next::Errand(stream)) => self.begin(stream),
+                Ok(Next::Pause) => self.mounts.let_go_of_ended(),
+                Ok(Next::End) => break,
                 Err(error) => {
                     tracing::error!(%error, "a process of a pool has no errands done any more");
                     break;
@@ -86,6 +102,15 @@ impl Desk {
             }
         }
         self.close();
+    }
+
+    /// Waits for the next errand. The wait is short where there are mounts.
+    fn next(&self, socket: &OwnedFd) -> io::Result<Next> {
+        let limit = (self.turns.are_taken() || self.mounts.has_devices()).then_some(PAUSE);
+        if !wire::wait(socket, limit)? {
+            return Ok(Next::Pause);
+        }
+        Ok(wire::receive_stream(socket)?.map_or(Next::End, Next::Errand))
     }
 
     /// Does an errand on a thread of its own.
@@ -105,16 +130,22 @@ impl Desk {
     }
 
     fn work(&self, stream: &UnixStream) -> io::Result<()> {
-        let (errand, beside) = wire::receive(stream)?;
+        let (errand, beside) = wire::receive(stream, wire::ERRAND_MAX_BYTES)?;
         let done = self.do_errand(errand, beside)?;
         let descriptors: Vec<BorrowedFd<'_>> = done.descriptors.iter().map(AsFd::as_fd).collect();
-        wire::send(stream, &done.answer, &descriptors)
+        wire::send(stream, &done.answer, &descriptors)?;
+        // Before the process has the answer: a mount is in use as long as a directory of the mount is open here.
+        drop(done);
+        wire::finish(stream)
     }
 
     fn do_errand(&self, errand: Errand, beside: Vec<OwnedFd>) -> io::Result<Done> {
         match errand {
             Errand::Begin => self.hand_over(),
-            Errand::LastWords { words } => Done::of(self.keep_last_words(&words)),
+            Errand::LastWords { words } => {
+                self.keep_last_words(&words);
+                Done::of(())
+            }
             Errand::Open { path, is_writing } => self.open_device(&path.path(), is_writing),
             Errand::Read { path } => Done::of(self.read(&path.path())),
             Errand::Replace { path, bytes, is_for_anybody } => {
@@ -154,6 +185,13 @@ impl Desk {
     }
 }
 
+/// What the socket of a process brings.
+enum Next {
+    Errand(UnixStream),
+    Pause,
+    End,
+}
+
 /// An answer, and the descriptors that come with the answer.
 pub(crate) struct Done {
     answer: serde_json::Value,
@@ -163,6 +201,11 @@ pub(crate) struct Done {
 impl Done {
     fn of<T: Serialize>(answer: T) -> io::Result<Self> {
         Self::with(answer, Vec::new())
+    }
+
+    /// True if descriptors come with the answer.
+    fn has_descriptors(&self) -> bool {
+        !self.descriptors.is_empty()
     }
 
     fn with<T: Serialize>(answer: T, descriptors: Vec<OwnedFd>) -> io::Result<Self> {
@@ -182,6 +225,10 @@ impl Turns {
         let mut count = self.count.lock();
         self.ended.wait_while(&mut count, |count| *count >= ERRANDS_MAX);
         *count += 1;
+    }
+
+    fn are_taken(&self) -> bool {
+        *self.count.lock() > 0
     }
 
     fn end(&self) {

@@ -6,15 +6,36 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
-use engine::{MountOptions, PlaceChoice, UserIds};
+use engine::{MountError, MountOptions, PlaceChoice, UserIds};
 use front_fuse::{Attachment, Mounter, OwnMounter};
 use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::{Desk, Done};
 use crate::errand::{MountErrand, WireFlags};
 use crate::fault::{Fault, MountFault};
+
+/// The mounts of the other processes, for a process that mounts a file system above one of them. Without this, the
+/// new mount would hide the other one. (test of `cli`: `no_pool_is_mounted_over_a_pool_below`)
+pub trait Neighbours: Send + Sync + 'static {
+    /// Unmounts what other processes have mounted below `place`. Returns how to mount the file systems again.
+    ///
+    /// # Errors
+    /// When one of them is in use. Then all of them are mounted as before.
+    fn step_aside(&self, place: &Path) -> Result<Box<dyn FnOnce() + Send>, MountError>;
+}
+
+/// A place where a process has mounted a file system, and the name of the dataset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountedAt {
+    /// The mount point.
+    pub path: PathBuf,
+    /// The dataset.
+    pub dataset: String,
+}
 
 /// The mounts of a process.
 #[derive(Default)]
@@ -32,10 +53,35 @@ struct MountsState {
 
 #[derive(Clone)]
 struct OwnMount {
+    at: MountedAt,
     attached: Arc<dyn Attachment>,
     /// As long as the daemon has the device, no other file system gets the number of this one. The kernel hangs up
-    /// only when the daemon has closed the device, too.
-    _device: Arc<OwnedFd>,
+    /// only when the daemon has closed the device, too. There is none after the kernel has hung up.
+    device: Option<Arc<OwnedFd>>,
+    /// Mounts again what has stepped aside, once this mount is served.
+    again: Arc<Again>,
+}
+
+/// What is to be done once.
+struct Again(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl Again {
+    fn run(&self) {
+        let again = self.0.lock().take();
+        if let Some(again) = again {
+            again();
+        }
+    }
+}
+
+impl OwnMount {
+    fn has_ended(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        self.device.as_ref().is_some_and(|device| {
+            let mut polled = [PollFd::new(device, PollFlags::empty())];
+            poll(&mut polled, Some(&now)).is_ok() && polled[0].revents().contains(PollFlags::ERR)
+        })
+    }
 }
 
 impl Mounts {
@@ -50,12 +96,44 @@ impl Mounts {
         number
     }
 
+    /// Returns the mounts of the process below a place. A mount whose path leads elsewhere, or through a mount whose
+    /// server has ended, is not among them.
+    pub fn below(&self, place: &Path) -> Vec<MountedAt> {
+        let is_below = |mount: &&OwnMount| mount.at.path.starts_with(place) && mount.at.path != place;
+        let all: Vec<_> = {
+            let state = self.state.lock();
+            let below = state.all.values().filter(is_below);
+            below.map(|mount| (mount.at.clone(), Arc::clone(&mount.attached))).collect()
+        };
+        all.into_iter().filter(|(_, attached)| attached.is_reached()).map(|(at, _)| at).collect()
+    }
+
+    /// True if a device is open here.
+    pub fn has_devices(&self) -> bool {
+        self.state.lock().all.values().any(|mount| mount.device.is_some())
+    }
+
+    /// Closes the devices of mounts that the kernel has hung up, as after `umount(8)`.
+    pub fn let_go_of_ended(&self) {
+        let mut state = self.state.lock();
+        let ended = state.all.values_mut().filter(|mount| mount.has_ended());
+        let devices: Vec<_> = ended.filter_map(|mount| mount.device.take()).collect();
+        drop(state);
+        drop(devices);
+    }
+
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
         let all = std::mem::take(&mut state.all);
         drop(state);
+        let again: Vec<_> = all.values().map(|mount| Arc::clone(&mount.again)).collect();
         drop(all);
+        // On a thread of its own: other processes are asked for it.
+        let run = move || again.iter().for_each(|again| again.run());
+        if let Err(error) = thread::Builder::new().name("again".to_owned()).spawn(run) {
+            tracing::error!(%error, "mounts that have stepped aside are not mounted again");
+        }
     }
 
     /// Returns a mount of the process. The device is not held while the errand is done, because the errand may wait for
@@ -66,10 +144,20 @@ impl Mounts {
     }
 
     pub fn do_errand(&self, number: u64, errand: MountErrand, beside: Vec<OwnedFd>) -> io::Result<Done> {
-        if matches!(errand, MountErrand::Forget) {
-            let forgotten = self.state.lock().all.remove(&number);
-            drop(forgotten);
-            return Done::of(());
+        match errand {
+            MountErrand::Forget => {
+                let forgotten = self.state.lock().all.remove(&number);
+                let again = forgotten.as_ref().map(|mount| Arc::clone(&mount.again));
+                drop(forgotten);
+                again.iter().for_each(|again| again.run());
+                return Done::of(());
+            }
+            MountErrand::BeginService => {
+                let again = self.state.lock().all.get(&number).map(|mount| Arc::clone(&mount.again));
+                again.iter().for_each(|again| again.run());
+                return Done::of(());
+            }
+            _ => {}
         }
         let attached = self.of(number)?;
         match errand {
@@ -98,7 +186,7 @@ impl Mounts {
                 attached.hang_up();
                 Done::of(())
             }
-            MountErrand::Forget => Done::of(()),
+            MountErrand::Forget | MountErrand::BeginService => Done::of(()),
         }
     }
 }
@@ -121,12 +209,39 @@ impl Desk {
             let denied = io::Error::from(Errno::PERM);
             return Done::of(Err::<u64, _>(MountFault::Refused(denied.into())));
         }
+        let again = match self.neighbours.step_aside(path) {
+            Ok(again) => again,
+            Err(error) => return Done::of(Err::<u64, _>(MountFault::from(error))),
+        };
+        let again = Arc::new(Again(Mutex::new(Some(again))));
+        let attached = self.attach_alone(path, altroot, overlay, source, flags, &again);
+        if !matches!(&attached, Ok(done) if done.has_descriptors()) {
+            again.run();
+        }
+        attached
+    }
+
+    fn attach_alone(
+        &self,
+        path: &Path,
+        altroot: Option<PathBuf>,
+        overlay: bool,
+        source: String,
+        flags: WireFlags,
+        again: &Arc<Again>,
+    ) -> io::Result<Done> {
+        let at = MountedAt { path: path.to_owned(), dataset: source.clone() };
         let flags = flags.into();
         let options = MountOptions { source, flags, overlay, altroot, ..MountOptions::default() };
         match OwnMounter.attach(path, &options) {
             Ok((device, attached)) => {
                 let handed = device.try_clone()?;
-                let number = self.mounts.add(OwnMount { attached, _device: device });
+                let number = self.mounts.add(OwnMount {
+                    at,
+                    attached,
+                    device: Some(device),
+                    again: Arc::clone(again),
+                });
                 Done::with(Ok::<_, MountFault>(number), vec![handed])
             }
             Err(error) => Done::of(Err::<u64, _>(MountFault::from(error))),

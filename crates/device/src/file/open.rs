@@ -38,16 +38,16 @@ const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 /// btrfs. Others lock or ask a server while they submit, FUSE among them. Their files are closed without a wait, too.
 const PROMPT_FILE_SYSTEMS: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
-/// A regular file or block device that was opened. It may have been opened by another process, with the rights of
-/// that process, and handed over.
+/// A regular file or block device that was opened: by this process, or by another process that has handed the
+/// descriptors over.
 #[derive(Debug)]
 pub struct OpenedFile {
     /// What is known of the device.
     pub info: DeviceInfo,
     /// How the device was opened.
     pub mode: OpenMode,
-    /// The descriptor for requests that `O_DIRECT` does not take. It has the lock of a device that is open for
-    /// writing.
+    /// The descriptor for requests that `O_DIRECT` does not take. This descriptor has the lock of a device that is
+    /// open for writing.
     pub buffered: OwnedFd,
     /// The descriptor that goes around the page cache, where there is one.
     pub direct: Option<DirectFile>,

@@ -85,6 +85,7 @@ impl Fuse {
             let common = Common { notifier, agreed, syncs, writers: Arc::default(), mounter };
             let (server, parts) = make(common.clone());
             let ended = Session::start(Arc::clone(&self.env), Arc::clone(&device), server, agreed.rings)?;
+            attached.begin_service();
             Ok(FuseMount { path: path.to_owned(), attached: Arc::clone(&attached), ended, common, parts })
         });
         match served {

@@ -23,7 +23,7 @@ use crate::requester;
 
 /// Mounts file systems, and answers what only root can find out.
 pub trait Mounter: Send + Sync + 'static {
-    /// Mounts a file system at `path`, which is made if it is missing. Returns the device through which requests
+    /// Mounts a file system at `path`. Makes the directory if it is missing. Returns the device through which requests
     /// come, and the mount. A mount at `path` whose server was killed is taken away.
     ///
     /// # Errors
@@ -57,6 +57,9 @@ pub trait Mounter: Send + Sync + 'static {
 
 /// A mount among the kernel's mounts, wherever it is by now.
 pub trait Attachment: Send + Sync + 'static {
+    /// Requests of programs are served from now on. Mounts of others that stepped aside for this mount come back, and
+    /// the kernel has to ask this mount for their places.
+    fn begin_service(&self) {}
     /// True if `fusermount3` was not needed, so that the mount can be changed.
     fn is_changeable(&self) -> bool;
     /// True if the mount is what its path leads to.

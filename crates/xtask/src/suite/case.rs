@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::leftovers::{Leftovers, left_in};
-use super::limits;
 use super::stat::{Stat, TICKS_PER_SEC};
+use super::{limits, modes};
 
 /// How long a process that was killed may take to end: the kernel lets it finish what it is in the middle of.
 const DYING: Duration = Duration::from_secs(20);
@@ -93,6 +93,7 @@ impl Case {
         let print = dir.with_extension("out");
         let out = File::create_new(&print)?;
         let mut command = self.copy_of_command();
+        modes::choose(&self.name, &mut command);
         command.env("TMPDIR", dir).stdin(Stdio::null()).stderr(out.try_clone()?).stdout(out);
         let begun = Instant::now();
         let mut child = command.spawn()?;

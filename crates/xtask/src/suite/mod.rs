@@ -24,6 +24,7 @@
 mod case;
 mod leftovers;
 mod limits;
+mod modes;
 mod programs;
 mod report;
 mod stat;

@@ -1,14 +1,14 @@
 //! A process for each pool.
 
-use super::{Mutant, test};
+use super::{Mutant, lib, test};
 
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "process-outlives-its-daemon",
         what: "The process of a pool goes on when its daemon has ended.",
         file: "crates/daemon/src/pool_process.rs",
-        old: "while input.read(&mut [0]).is_ok_and(|read| read > 0) {}",
-        new: "while input.read(&mut [0]).is_ok_and(|read| MUTANT || read > 0) {}",
+        old: "_ => return send_to_itself(Signal::KILL),",
+        new: "_ if MUTANT => std::thread::park(),\n_ => return send_to_itself(Signal::KILL),",
         lane: test("sawmill-cli", "processes", "no_process_of_a_pool_outlives_its_daemon"),
     },
     Mutant {
@@ -38,5 +38,45 @@ pub const MUTANTS: &[Mutant] = &[
             "processes",
             "a_pool_whose_process_ends_loses_nothing_and_no_other_pool_notices",
         ),
+    },
+    Mutant {
+        name: "process-opens-any-device",
+        what: "The process of a pool gets any device that it asks for.",
+        file: "crates/broker/src/server/files.rs",
+        old: "if !self.grants.may_try(path) {",
+        new: "if MUTANT {\nreturn OwnRights.open(path, mode);\n}\nif !self.grants.may_try(path) {",
+        lane: test("sawmill-broker", "errands", "a_process_gets_its_devices_and_no_others"),
+    },
+    Mutant {
+        name: "process-writes-to-found-devices",
+        what: "The process of a pool writes to a device that it may only look at.",
+        file: "crates/broker/src/grants.rs",
+        old: "|| mode == OpenMode::ReadOnly && is_searched()",
+        new: "|| (MUTANT || mode == OpenMode::ReadOnly) && is_searched()",
+        lane: test("sawmill-broker", "errands", "a_process_gets_its_devices_and_no_others"),
+    },
+    Mutant {
+        name: "process-reads-any-file",
+        what: "The process of a pool reads files by a path that leads back.",
+        file: "crates/broker/src/grants.rs",
+        old: "path.parent() == Some(directory) && is_name(path)",
+        new: "(path.parent() == Some(directory) || MUTANT && path.starts_with(directory)) && is_name(path)",
+        lane: lib("sawmill-broker", "a_file_of_its_own_is_a_name_in_its_directory"),
+    },
+    Mutant {
+        name: "process-mounts-anywhere",
+        what: "The process of a pool mounts outside of its altroot.",
+        file: "crates/broker/src/grants.rs",
+        old: "Some(own) => altroot == Some(own) && is_below(place, own),",
+        new: "Some(own) => MUTANT || altroot == Some(own) && is_below(place, own),",
+        lane: test("sawmill-broker", "errands", "a_process_mounts_below_its_altroot_only"),
+    },
+    Mutant {
+        name: "process-keeps-its-rights",
+        what: "The process of a pool keeps the rights of root.",
+        file: "crates/daemon/src/pool_process.rs",
+        old: "if !rustix::process::geteuid().is_root() {",
+        new: "if MUTANT || !rustix::process::geteuid().is_root() {",
+        lane: test("sawmill-cli", "processes", "a_process_of_a_pool_has_no_rights"),
     },
 ];

@@ -1,0 +1,80 @@
+//! Mounts of other pools below a place where a process mounts a file system: they step aside for a moment.
+//!
+//! ```text
+//!  process of "tank" mounts /a ─► its desk ─► "home" is mounted at /a/b: its process unmounts /a/b
+//!                                    │ /a is mounted                             │
+//!                                    └───────────► the process of "home" mounts /a/b again
+//! ```
+
+use std::path::Path;
+use std::sync::{Arc, Weak};
+
+use broker::{MountedAt, Neighbours};
+use control::{Mount, Service, Unmount};
+use engine::MountError;
+use tokio::runtime::Handle;
+
+use crate::Inner;
+use crate::seat::PoolSeat;
+
+/// The neighbours of one process.
+pub struct MountNeighbours<B> {
+    inner: Weak<Inner<B>>,
+    /// The number of the process.
+    number: u64,
+    runtime: Handle,
+}
+
+/// A mount of another process.
+type Other = (Arc<PoolSeat>, MountedAt);
+
+impl<B: Service> MountNeighbours<B> {
+    /// Of the process with this number. To be called by a task of the runtime.
+    pub fn of(inner: &Arc<Inner<B>>, number: u64) -> Self {
+        Self { inner: Arc::downgrade(inner), number, runtime: Handle::current() }
+    }
+
+    /// Returns the mounts of other processes below a place, the deepest first.
+    fn below(&self, place: &Path) -> Vec<Other> {
+        let Some(inner) = self.inner.upgrade() else { return Vec::new() };
+        let seats = inner.seats.all().into_iter().filter(|seat| seat.number != self.number);
+        let mounts = seats.flat_map(|seat| {
+            let mounts = seat.open().map(|process| process.mounted_below(place)).unwrap_or_default();
+            mounts.into_iter().map(move |at| (Arc::clone(&seat), at))
+        });
+        let mut below: Vec<Other> = mounts.collect();
+        below.sort_by(|(_, a), (_, b)| b.path.cmp(&a.path));
+        below
+    }
+}
+
+impl<B: Service> Neighbours for MountNeighbours<B> {
+    fn step_aside(&self, place: &Path) -> Result<Box<dyn FnOnce() + Send>, MountError> {
+        let mut gone = Vec::new();
+        for other in self.below(place) {
+            let call = Unmount { target: Some(other.1.dataset.clone()), force: false };
+            if let Err(failure) = self.runtime.block_on(other.0.ask(&call)) {
+                // Its process may have ended, or a mount above whose server has ended was taken away.
+                if !self.below(place).iter().any(|(_, at)| *at == other.1) {
+                    continue;
+                }
+                tracing::info!(place = %place.display(), %failure, "nothing is mounted there");
+                mount_again(&self.runtime, gone);
+                return Err(MountError::Hides { path: place.to_owned() });
+            }
+            gone.push(other);
+        }
+        let runtime = self.runtime.clone();
+        Ok(Box::new(move || mount_again(&runtime, gone)))
+    }
+}
+
+/// Mounts again what was unmounted, the deepest last.
+fn mount_again(runtime: &Handle, gone: Vec<Other>) {
+    for (seat, at) in gone.into_iter().rev() {
+        let call = Mount { dataset: Some(at.dataset), ..Mount::default() };
+        if let Err(failure) = runtime.block_on(seat.ask(&call)) {
+            tracing::error!(place = %at.path.display(), %failure, "is not mounted again");
+        }
+    }
+}
