@@ -1,5 +1,5 @@
-//! Which tests have daemons that hold each pool in a process of its own, without rights. All tests of commands pass with
-//! both kinds of daemon, but for a few that look at one kind; each test is run with one of them.
+//! Which tests have daemons that hold each pool in a process of its own, without rights. Nearly all tests of commands
+//! pass with both kinds of daemon; each test is run with one of them.
 
 use std::process::Command;
 
