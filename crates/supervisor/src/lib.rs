@@ -123,8 +123,7 @@ impl<B: Service> Supervisor<B> {
             }
         };
         let count = numbers.len();
-        let found = inner.find_moved(&numbers).await;
-        let opened = numbers.into_iter().map(|number| inner.bring_back(number, count, &found));
+        let opened = numbers.into_iter().map(|number| inner.bring_back(number, count));
         futures::future::join_all(opened).await;
         if let Err(failure) = self.mount_all(control::Mount::default()).await {
             tracing::error!(%failure, "not all mounted");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use broker::Grants;
-use control::{DaemonStatus, Failure, FailureKind, FoundDevice, Mount, ProcessMemory, Service};
+use control::{DaemonStatus, Failure, FailureKind, Mount, ProcessMemory, Service};
 use tokio::process::Child;
 
 use crate::granted;
@@ -97,29 +97,10 @@ impl<B: Service> Inner<B> {
         lists::forget(&self.ground.paths, started.number);
     }
 
-    /// Looks for devices that may have other paths than before: block devices, which get their names anew when the
-    /// host is booted.
-    pub async fn find_moved(self: &Arc<Self>, numbers: &[u64]) -> Vec<FoundDevice> {
-        let is_in_dev = |number: &u64| {
-            self.kept_grants(*number).devices().iter().any(|device| device.starts_with("/dev"))
-        };
-        if !numbers.iter().any(is_in_dev) {
-            return Vec::new();
-        }
-        self.find(&[]).await.unwrap_or_else(|failure| {
-            tracing::error!(%failure, "devices with other names are not looked for");
-            Vec::new()
-        })
-    }
-
-    /// Opens the pool again that a process of this number had. `found` are devices of pools, which may have other
-    /// paths than before.
-    pub async fn bring_back(self: &Arc<Self>, number: u64, sharers: usize, found: &[FoundDevice]) {
+    /// Opens the pool again that a process of this number had.
+    pub async fn bring_back(self: &Arc<Self>, number: u64, sharers: usize) {
         let grants = self.kept_grants(number);
-        let listed = lists::pool_in(&self.ground.machine, &self.ground.paths, number);
-        if let Some(listed) = listed {
-            grants.add_devices(granted::of_pool(listed.guid, found));
-        }
+        // The first process of a pool has no grants of its own yet.
         self.keep_grants(number, &grants);
         match self.start_until_ready(number, sharers, grants).await {
             Ok(started) => match names_in(&started.status).first().cloned() {
