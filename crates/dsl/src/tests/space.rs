@@ -42,8 +42,6 @@ async fn apply(world: &World, datasets: &[DatasetName], op: Op) {
             world.dsl.set_prop(&tx, datasets[dataset].dir, name, &value).await.unwrap();
         }
         Op::Mos { used } => {
-            let dir = world.dsl.special_dir("$MOS").await.unwrap();
-            let used = used.max(-(dir.phys().used_bytes.get() as i64));
             world.dsl.add_mos_space(&tx, SpaceDelta { used, ..SpaceDelta::default() }).await.unwrap();
         }
     }
@@ -122,5 +120,25 @@ fn a_dataset_may_use_what_quotas_above_it_and_the_pool_leave() {
         let refquota = PropValue::Number(4000);
         dsl.set_prop(&tx, b.dir, "refquota", &refquota).await.unwrap();
         assert_eq!((free(&a).await, free(&b).await), (5000, 0));
+    });
+}
+
+#[test]
+fn a_mos_that_frees_what_a_crash_left_uncounted_is_no_damage() {
+    let world = World::new();
+    world.env.block_on(async {
+        let root = world.dsl.resolve("tank").await.unwrap();
+        let used = async || world.dsl.special_dir("$MOS").await.unwrap().phys().used_bytes.get();
+        let add = async |bytes: i64| {
+            let delta = SpaceDelta { used: bytes, compressed: bytes, uncompressed: bytes };
+            world.dsl.add_mos_space(&world.tx(), delta).await.unwrap();
+        };
+        add(5000).await;
+        let before = used().await;
+        add(-(before as i64) - 1).await;
+        assert_eq!(used().await, 0);
+        add(700).await;
+        assert_eq!(used().await, 700);
+        check_children(&world.dsl, "tank", root.dir).await;
     });
 }
