@@ -13,10 +13,6 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Bytes(Vec<u8>);
 
 impl Bytes {
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(bytes.to_owned())
-    }
-
     pub fn path(&self) -> PathBuf {
         PathBuf::from(OsString::from_vec(self.0.clone()))
     }

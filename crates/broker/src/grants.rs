@@ -13,8 +13,6 @@ use rustix::fs::{FileType, fstat};
 
 /// Where OpenZFS keeps the files that `compatibility` names (zpool-features(7)).
 const COMPATIBILITY_DIRS: [&str; 2] = ["/etc/zfs/compatibility.d", "/usr/share/zfs/compatibility.d"];
-/// What the kernel says to everybody.
-const KERNEL_FILES: [&str; 2] = ["/proc/sys/kernel/random/boot_id", "/proc/self/mountinfo"];
 /// The files of a process: its list, a list that made no sense, and the reason of a panic ([`engine::PoolCache`]).
 const OWN_FILES: [&str; 3] = ["pools.cache", "pools.damaged", "pools.panic"];
 const DEVICES_DIR: &str = "/dev";
@@ -136,11 +134,10 @@ impl Grants {
             || identity_at(path).is_some_and(|identity| set.is_alias(identity))
     }
 
-    /// True if a small file may be read. `/sys` has a rule of its own.
+    /// True if a small file may be read.
     pub(crate) fn may_read(&self, path: &Path) -> bool {
         let is_text = |set: &GrantSet| set.files.contains(path) || set.texts.contains(path);
         self.is_own(path)
-            || KERNEL_FILES.iter().any(|file| path == Path::new(file))
             || COMPATIBILITY_DIRS.iter().any(|directory| is_in(path, Path::new(directory)))
             || is_text(&self.set.lock())
     }
@@ -150,7 +147,7 @@ impl Grants {
         self.is_own(path) || self.set.lock().files.contains(path)
     }
 
-    /// True if the names in a directory may be listed. `/sys` has a rule of its own.
+    /// True if the names in a directory may be listed.
     pub(crate) fn may_list(&self, directory: &Path) -> bool {
         let set = self.set.lock();
         let is_it = |search: &Search| matches!(search, Search::Place(place) if place == directory);
@@ -270,6 +267,8 @@ mod tests {
             "/var/lib/sawmill/pools/1/below/file",
             "/var/lib/sawmill/pools.cache",
             "/etc/shadow",
+            "/proc/self/mountinfo",
+            "/sys/kernel/debug/file",
             "",
         ] {
             assert!(!grants.may_read(Path::new(path)) && !grants.may_change(Path::new(path)), "{path}");

@@ -1,22 +1,14 @@
 //! Devices and small files.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::OwnedFd;
+use std::io;
 use std::path::Path;
 
 use device::{FileOpener, OpenedFile, OwnRights, RealMachine};
 use env::{DeviceError, Machine, OpenMode};
-use rustix::fs::{CWD, Dir, Mode, OFlags, ResolveFlags, openat2};
 
 use super::{Desk, Done};
 use crate::errand::{Bytes, OpenedFacts, mode_of, readers_of};
 use crate::fault::{DeviceFault, Fault};
-
-/// What the kernel says of devices.
-const SYSTEM_DIR: &str = "/sys";
-/// A text of the kernel is at most so long. Mount tables are the longest.
-const TEXT_MAX_BYTES: u64 = 16 << 20;
 
 impl Desk {
     pub(super) fn open_device(&self, path: &Path, is_writing: bool) -> io::Result<Done> {
@@ -46,12 +38,6 @@ impl Desk {
     }
 
     pub(super) fn read(&self, path: &Path) -> Result<Vec<u8>, Fault> {
-        if let Ok(below) = path.strip_prefix(SYSTEM_DIR) {
-            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let mut bytes = Vec::new();
-            let file = File::from(open_in_system(below, flags)?).take(TEXT_MAX_BYTES).read_to_end(&mut bytes);
-            return file.map(|_| bytes).map_err(Fault::from);
-        }
         match self.grants.may_read(path) {
             true => Ok(machine().read(path)?),
             false => Err(denied(path)),
@@ -80,9 +66,6 @@ impl Desk {
     }
 
     pub(super) fn names_in(&self, directory: &Path) -> Result<Vec<Bytes>, Fault> {
-        if let Ok(below) = directory.strip_prefix(SYSTEM_DIR) {
-            return Ok(names_in_system(below)?);
-        }
         if !self.grants.may_list(directory) {
             return Err(denied(directory));
         }
@@ -109,26 +92,4 @@ fn machine() -> impl Machine {
 fn denied(path: &Path) -> Fault {
     tracing::debug!(path = %path.display(), "a process asks for a file that is not its own");
     io::Error::from(rustix::io::Errno::ACCESS).into()
-}
-
-/// Opens what the kernel says of devices. No link and no `..` leads out of `/sys`.
-fn open_in_system(below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let system = rustix::fs::openat(CWD, SYSTEM_DIR, directory, Mode::empty())?;
-    let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
-    let inside = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    Ok(openat2(system, below, flags, Mode::empty(), inside)?)
-}
-
-fn names_in_system(below: &Path) -> io::Result<Vec<Bytes>> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut names = Vec::new();
-    for entry in Dir::new(open_in_system(below, flags)?)? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push(Bytes::of(name));
-        }
-    }
-    Ok(names)
 }
