@@ -8,14 +8,18 @@
 
 use std::path::Path;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use broker::{MountedAt, Neighbours};
-use control::{Mount, Service, Unmount};
+use control::{Failure, FailureKind, Mount, Service, Unmount};
 use engine::MountError;
 use tokio::runtime::Handle;
 
 use crate::Inner;
 use crate::seat::PoolSeat;
+
+/// How long another process may take to unmount. The kernel may still hand over what programs have written.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The neighbours of one process.
 pub struct MountNeighbours<B> {
@@ -32,6 +36,13 @@ impl<B: Service> MountNeighbours<B> {
     /// Of the process with this number. To be called by a task of the runtime.
     pub fn of(inner: &Arc<Inner<B>>, number: u64) -> Self {
         Self { inner: Arc::downgrade(inner), number, runtime: Handle::current() }
+    }
+
+    /// Has another process unmount. A process that does not answer keeps its mount.
+    fn ask_in_time(&self, (seat, _): &Other, call: &Unmount) -> Result<(), Failure> {
+        let late = || Failure::new(FailureKind::Busy, "the process of another pool does not answer");
+        let asked = async { tokio::time::timeout(PATIENCE, seat.ask(call)).await };
+        self.runtime.block_on(asked).unwrap_or_else(|_| Err(late()))
     }
 
     /// Returns the mounts of other processes below a place, the deepest first.
@@ -53,7 +64,7 @@ impl<B: Service> Neighbours for MountNeighbours<B> {
         let mut gone = Vec::new();
         for other in self.below(place) {
             let call = Unmount { target: Some(other.1.dataset.clone()), force: false };
-            if let Err(failure) = self.runtime.block_on(other.0.ask(&call)) {
+            if let Err(failure) = self.ask_in_time(&other, &call) {
                 // Its process may have ended, or a mount above whose server has ended was taken away.
                 if !self.below(place).iter().any(|(_, at)| *at == other.1) {
                     continue;

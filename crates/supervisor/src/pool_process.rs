@@ -17,7 +17,7 @@ use events::EventRing;
 use ondisk::NvList;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use tokio::process::Child;
 
 use crate::SupervisorGround;
@@ -154,8 +154,9 @@ impl PoolProcess {
 
     /// Has a process end that holds nothing any more.
     pub fn let_go(&self) {
-        // Fails for a process that has ended.
+        // Both fail for a process that has ended. A process that was taken over may not heed its socket.
         _ = shutdown(&self.socket, Shutdown::Both);
+        _ = pidfd_send_signal(&self.handle, Signal::KILL);
     }
 
     /// Follows the events of the process until the process ends.
