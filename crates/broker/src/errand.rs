@@ -43,15 +43,15 @@ pub(crate) enum Errand {
     LastWords { words: String },
     /// `Result<OpenedFacts, DeviceFault>`; the descriptors of an [`device::OpenedFile`].
     Open { path: Bytes, is_writing: bool },
-    /// `Result<Vec<u8>, Fault>`
+    /// `Result<Vec<u8>, RemoteError>`
     Read { path: Bytes },
-    /// `Result<(), Fault>`
+    /// `Result<(), RemoteError>`
     Replace { path: Bytes, bytes: Vec<u8>, is_for_anybody: bool },
-    /// `Result<(), Fault>`
+    /// `Result<(), RemoteError>`
     Rename { from: Bytes, to: Bytes },
-    /// `Result<(), Fault>`
+    /// `Result<(), RemoteError>`
     Remove { path: Bytes },
-    /// `Result<Vec<Bytes>, Fault>`
+    /// `Result<Vec<Bytes>, RemoteError>`
     NamesIn { directory: Bytes },
     /// `bool`
     IsDirectory { path: Bytes },
@@ -60,17 +60,28 @@ pub(crate) enum Errand {
     /// `Option<(u32, String)>`
     HeldBy { path: Bytes },
     /// `Result<u64, MountFault>`, the number of the mount; the device through which requests come.
-    Attach { path: Bytes, altroot: Option<Bytes>, overlay: bool, source: String, flags: WireFlags },
+    Attach(WantedMount),
     /// `bool`
     IsFree { path: Bytes },
-    /// `Result<(), Fault>`
+    /// `Result<(), RemoteError>`
     RemovePoint { path: Bytes },
-    /// `Result<bool, Fault>`
+    /// `Result<bool, RemoteError>`
     MayClaim { uid: u32, gids: Vec<u32>, place: Bytes, altroot: Option<Bytes>, is_chosen: bool },
     /// `bool`
     MayAdminister { thread: u32 },
     /// As [`MountErrand`] says.
     Mounted { mount: u64, errand: MountErrand },
+}
+
+/// A mount that a process wants.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct WantedMount {
+    pub path: Bytes,
+    pub altroot: Option<Bytes>,
+    pub overlay: bool,
+    /// The name of the dataset.
+    pub source: String,
+    pub flags: WireFlags,
 }
 
 /// What is done about a mount, by the names in [`front_fuse::Attachment`].
@@ -88,13 +99,13 @@ pub(crate) enum MountErrand {
     HasMountsBelow,
     /// `()`; the root, if the mount is reached.
     Root,
-    /// `Result<(), Fault>`; the directory, if the mount is reached.
+    /// `Result<(), RemoteError>`; the directory, if the mount is reached.
     Directory,
-    /// `Result<(), Fault>`. The directory comes with the errand.
+    /// `Result<(), RemoteError>`. The directory comes with the errand.
     WaitForPages { inode: u64, generation: u32 },
-    /// `Result<(), Fault>`. The root comes with the errand.
+    /// `Result<(), RemoteError>`. The root comes with the errand.
     DropDentries,
-    /// `Result<(), Fault>`
+    /// `Result<(), RemoteError>`
     Remount { flags: WireFlags },
     /// `bool`, true if the mount is in use.
     Unmount,

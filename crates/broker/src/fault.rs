@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 
 /// An error of the system, or one in words.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Fault {
+pub(crate) struct RemoteError {
     errno: Option<i32>,
     words: String,
 }
 
-impl From<io::Error> for Fault {
+impl From<io::Error> for RemoteError {
     fn from(error: io::Error) -> Self {
         Self { errno: error.raw_os_error(), words: error.to_string() }
     }
 }
 
-impl From<Fault> for io::Error {
-    fn from(fault: Fault) -> Self {
+impl From<RemoteError> for io::Error {
+    fn from(fault: RemoteError) -> Self {
         fault.errno.map_or_else(|| Self::other(fault.words), Self::from_raw_os_error)
     }
 }
@@ -61,10 +61,10 @@ impl DeviceFault {
 /// Why a file system was not mounted.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum MountFault {
-    MountPoint(Fault),
+    MountPoint(RemoteError),
     NotEmpty,
     Hides,
-    Refused(Fault),
+    Refused(RemoteError),
 }
 
 impl From<MountError> for MountFault {

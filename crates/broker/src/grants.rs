@@ -47,12 +47,12 @@ struct GrantSet {
     /// Devices of other pools, which are compared with the devices of this pool.
     others: BTreeSet<PathBuf>,
     altroot: Option<PathBuf>,
-    /// Where the process has mounted file systems.
+    /// Places where the process has mounted file systems.
     mount_points: BTreeSet<PathBuf>,
 }
 
 impl Grants {
-    /// Nothing but the files of the process in the directory `own`.
+    /// Grants nothing but the files of the process in the directory `own`.
     #[must_use]
     pub fn new(own: PathBuf) -> Self {
         Self { own, set: Mutex::default() }
@@ -184,7 +184,7 @@ impl Grants {
         self.set.lock().mount_points.contains(place)
     }
 
-    /// A file of the process itself.
+    /// True if the file is one of the process itself.
     fn is_own(&self, path: &Path) -> bool {
         OWN_FILES.iter().any(|name| path == self.own.join(name)) && is_in(path, &self.own)
     }
@@ -218,7 +218,7 @@ fn identity_at(path: &Path) -> Option<(u64, u64)> {
     device::identity(path)
 }
 
-/// The numbers of an open file, as [`env::Machine::identity`] has them for a path.
+/// Returns the numbers of an open file. [`env::Machine::identity`] returns the same numbers for its path.
 fn identity_of(opened: impl AsFd) -> Option<(u64, u64)> {
     let stat = fstat(opened).ok()?;
     match FileType::from_raw_mode(stat.st_mode) {

@@ -7,7 +7,7 @@
 //!        ▲                                                 │ yes
 //!        └──────────── the answer, descriptors ◄───────────┴─► OwnRights, RealMachine, OwnMounter
 //! ```
-//! Reads, writes, flushes and the requests of programs use the descriptors, so that none of them comes by here.
+//! Reads, writes, flushes and the requests of programs use the descriptors, so that the daemon sees none of them.
 //!
 //! A process that was taken over can send any errand. So the daemon decides by what root's requests have named, and
 //! by what the daemon itself has seen ([`Grants`]), never by what the process says.
@@ -19,7 +19,7 @@
 //! Invariants
 //! - A process has no device opened that was not granted to the process. (test:
 //!   `a_process_gets_its_devices_and_no_others`)
-//! - A process reads and changes no file but its own and those of the kernel. (test:
+//! - A process has no file read or changed but its own files. (test:
 //!   `a_process_reads_and_changes_its_own_files_only`)
 //! - A process mounts nothing outside the altroot that the import named. (test:
 //!   `a_process_mounts_below_its_altroot_only`)

@@ -78,7 +78,10 @@ fn a_process_begins_once_and_leaves_its_last_words() {
     begun.lock.try_lock().expect("its lock");
     assert!(world.broker.begin().is_err());
     world.broker.leave_last_words("a panic").expect("left");
-    assert_eq!(fs::read_to_string(world.path("own/pools.panic")).expect("kept"), "a panic");
+    let kept = || fs::read_to_string(world.path("own/pools.panic")).expect("kept");
+    assert_eq!(kept(), "a panic");
+    world.broker.leave_last_words(&"\x1b[2Jmuch\n".repeat(10_000)).expect("left");
+    assert!(kept().starts_with("[2Jmuch[2Jmuch") && kept().len() == 4096);
     assert!(std::os::unix::net::UnixStream::connect(world.path("own/socket")).is_ok());
     drop(begun);
     world.desk.close();

@@ -417,7 +417,7 @@ fn a_process_is_the_program_of_its_daemon_whatever_is_on_disk_by_now() {
         assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
     };
     fs::copy(env!("CARGO_BIN_EXE_sawmill"), &program).expect("copied");
-    call(&program, "daemon start --process-per-pool");
+    call(&program, "daemon start");
     fs::remove_file(&program).expect("removed");
     let disk = dir.path().join("disk");
     File::create(&disk).and_then(|disk| disk.set_len(96 << 20)).expect("a disk");
@@ -451,6 +451,8 @@ fn no_process_of_a_pool_outlives_its_daemon() {
     let Some(mut pools) = Pools::new() else { return };
     let processes = ["other", POOL, "third"].map(|pool| pools.process_of(pool));
     write_synced(&pools.world.root().join("kept"), &[5; FILE_BYTES]).expect("it is promised");
+    // A process that heeds nothing.
+    kill_process(processes[0], Signal::STOP).expect("it lives");
     pools.world.kill_daemon();
     pools.daemon.wait().expect("a child of ours");
     pools.within("they end", |_| processes.iter().all(|process| !is_alive(*process)).then_some(()));

@@ -3,7 +3,7 @@
 //!
 //! The kernel checks the rules of Landlock wherever a file is opened, also by an operation of
 //! io_uring. What was open before stays usable as it was, and so does what comes through a socket.
-//! Rules that the kernel is too old for are left out, and [`FileWall`] reports that.
+//! A rule that the kernel is too old for is left out, and [`FileWall`] reports this.
 //!
 //! Landlock has no rule for metadata: `stat`, `readlink` and `access` of what other users may
 //! search still work.

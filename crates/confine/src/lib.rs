@@ -51,6 +51,10 @@
 //! prevents both: the kernel has that as the mark of a process of which it makes none
 //! (`fs/coredump.c`).
 //!
+//! # The end of the parent
+//! The kernel kills the process when the thread that has started the process ends, so that a process that was taken over
+//! does not outlive the daemon. The daemon needs CAP_KILL for this signal, because the process is another user's.
+//!
 //! Invariants
 //! - Confinement begins with one thread, because the ids of a user, capabilities and Landlock's
 //!   rules are each thread's own. (test: `a_process_with_two_threads_is_refused`)
@@ -75,7 +79,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, Signal, set_dumpable_behavior, set_parent_process_death_signal,
+    setrlimit,
+};
 use rustix::thread::set_no_new_privs;
 
 pub use files::FileWall;
@@ -206,9 +213,11 @@ fn give_up_core_files() -> Result<(), Errno> {
     setrlimit(Resource::Core, limit(1)).or_else(|_| setrlimit(Resource::Core, limit(0)))
 }
 
-/// See "Core files and tracers" above. Landlock and seccomp need what `set_no_new_privs` does.
+/// See "Core files and tracers" and "The end of the parent" above. Landlock and seccomp need what `set_no_new_privs`
+/// does. The kernel forgets the signal when the ids of a process change, so that this step comes after that.
 fn give_up_privileges() -> Result<(), Errno> {
     set_no_new_privs(true)?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     set_dumpable_behavior(DumpableBehavior::Dumpable)
 }
 

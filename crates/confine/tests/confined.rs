@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use oracle::program::{self, Test};
-use process::{Answers, Kind, answers_of};
+use process::{Answers, StartKind, answers_of};
 use world::World;
 
 /// Errors of the walls. What else a probe fails with is a mistake of the probe, but for those of
@@ -61,8 +61,8 @@ fn a_confined_process_reaches_nothing_but_its_descriptors() {
     let lists = [("reach", reach::PROBES), ("reach, one thread", reach::PROBES_OF_ONE_THREAD)];
     for (list, probes) in lists {
         let names: Vec<&str> = probes.iter().map(|(name, _)| *name).collect();
-        succeed(&answers_of(&world, Kind::Free, list), &names);
-        let confined = answers_of(&world, Kind::Confined, list);
+        succeed(&answers_of(&world, StartKind::Free, list), &names);
+        let confined = answers_of(&world, StartKind::Confined, list);
         for name in names {
             let answer = confined.get(name).expect("the probe was made");
             assert!(is_refused(name, answer), "{name}: {answer}");
@@ -73,15 +73,15 @@ fn a_confined_process_reaches_nothing_but_its_descriptors() {
 fn a_confined_process_still_has_what_an_engine_needs() {
     let Some(world) = World::new() else { return };
     let names: Vec<&str> = work::PROBES.iter().map(|(name, _)| *name).collect();
-    succeed(&answers_of(&world, Kind::Free, "work"), &names);
-    succeed(&answers_of(&world, Kind::Confined, "work"), &names);
+    succeed(&answers_of(&world, StartKind::Free, "work"), &names);
+    succeed(&answers_of(&world, StartKind::Confined, "work"), &names);
 }
 
 fn what_stays_reachable_is_what_the_documentation_names() {
     let Some(world) = World::new() else { return };
     let names: Vec<&str> = reach::OPEN.iter().map(|(name, _)| *name).collect();
-    succeed(&answers_of(&world, Kind::Free, "open"), &names);
-    let confined = answers_of(&world, Kind::Confined, "open");
+    succeed(&answers_of(&world, StartKind::Free, "open"), &names);
+    let confined = answers_of(&world, StartKind::Confined, "open");
     // A kernel with all of Landlock refuses the connection.
     let is_all = confined.get("files").is_some_and(|files| files == "All");
     for name in names {
@@ -92,8 +92,8 @@ fn what_stays_reachable_is_what_the_documentation_names() {
 
 fn a_confined_process_has_no_rights_by_the_words_of_the_kernel() {
     let Some(world) = World::new() else { return };
-    let free = answers_of(&world, Kind::Free, "status");
-    let confined = answers_of(&world, Kind::Confined, "status");
+    let free = answers_of(&world, StartKind::Free, "status");
+    let confined = answers_of(&world, StartKind::Confined, "status");
     let four = vec![world.user().to_string(); 4].join(" ");
     let wanted: BTreeMap<&str, String> = [
         ("CapInh", "0000000000000000".to_owned()),
@@ -125,7 +125,7 @@ fn a_confined_process_has_no_rights_by_the_words_of_the_kernel() {
 
 fn a_process_with_two_threads_is_refused() {
     let Some(world) = World::new() else { return };
-    let answers = answers_of(&world, Kind::TwoThreads, "status");
+    let answers = answers_of(&world, StartKind::TwoThreads, "status");
     assert_eq!(
         answers.get("confine").map(String::as_str),
         Some("the process has 2 threads, and only one can be confined")
@@ -134,17 +134,17 @@ fn a_process_with_two_threads_is_refused() {
 
 fn a_process_that_is_not_root_is_refused() {
     let Some(world) = World::new() else { return };
-    let answers = answers_of(&world, Kind::User, "status");
+    let answers = answers_of(&world, StartKind::User, "status");
     assert_eq!(answers.get("confine").map(String::as_str), Some("user cannot be given up"));
 }
 
 fn a_process_that_lacks_rights_is_confined_and_reports_that() {
     let Some(world) = World::new() else { return };
-    let answers = answers_of(&world, Kind::FewRights, "status");
+    let answers = answers_of(&world, StartKind::FewRights, "status");
     assert_eq!(answers.get("network").map(String::as_str), Some("Refused(EPERM)"));
     assert_eq!(answers.get("CapEff").map(String::as_str), Some("0000000000000000"));
     assert_eq!(answers.get("core").map(String::as_str), Some("0 0"));
-    let reached = answers_of(&world, Kind::FewRights, "reach");
+    let reached = answers_of(&world, StartKind::FewRights, "reach");
     for (name, _) in reach::PROBES {
         let answer = reached.get(*name).expect("the probe was made").as_str();
         assert!(REFUSALS.contains(&answer), "{name}: {answer}");

@@ -529,6 +529,18 @@ pub struct DaemonStatus {
     /// What is being changed.
     #[serde(default)]
     pub under_way: Vec<UnderWay>,
+    /// The processes that hold pools. A daemon that holds all pools itself has none.
+    #[serde(default)]
+    pub processes: Vec<ProcessOfPool>,
+}
+
+/// A process that holds a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessOfPool {
+    /// Pool.
+    pub pool: String,
+    /// Process.
+    pub pid: u32,
 }
 
 /// A change that the daemon is at; others of the same pool wait for it.

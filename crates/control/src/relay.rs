@@ -27,6 +27,8 @@ use crate::client::{HEADER_MAX_BYTES, message, parse, read_head, read_response};
 use crate::transfer::{ANSWER_MAX_BYTES, LENGTH_BYTES, PIECE_MAX_BYTES};
 use crate::{ByteSink, ByteSource, Call, ClientError, Failure, handover};
 
+/// Bytes of an answer of a process at most.
+const PROCESS_ANSWER_MAX_BYTES: u64 = 512 << 20;
 /// A pipe that carries a stream to the process of a pool holds so much.
 const PIPE_BYTES: usize = 1 << 20;
 const COPY_BYTES: usize = 256 << 10;
@@ -134,9 +136,17 @@ impl Relay {
     }
 }
 
-async fn answer<T: DeserializeOwned>(mut stream: UnixStream) -> Result<T, ClientError> {
+async fn answer<T: DeserializeOwned>(stream: UnixStream) -> Result<T, ClientError> {
+    answer_within(stream, PROCESS_ANSWER_MAX_BYTES).await
+}
+
+/// The same, for an answer of at most so many bytes.
+async fn answer_within<T: DeserializeOwned>(stream: UnixStream, most: u64) -> Result<T, ClientError> {
     let mut response = Vec::new();
-    stream.read_to_end(&mut response).await.map_err(ClientError::Lost)?;
+    stream.take(most + 1).read_to_end(&mut response).await.map_err(ClientError::Lost)?;
+    if response.len() as u64 > most {
+        return Err(ClientError::Garbled(format!("an answer of more than {most} bytes")));
+    }
     match read_response(&response[..])? {
         (200, answer) => parse(&answer),
         (_, failure) => Err(parse::<Failure>(&failure)?.into()),
@@ -146,9 +156,10 @@ async fn answer<T: DeserializeOwned>(mut stream: UnixStream) -> Result<T, Client
 /// Reads up to the empty line behind the fields of a response.
 async fn head(stream: &mut BufReader<UnixStream>) -> Result<Vec<u8>, ClientError> {
     let mut head = Vec::new();
+    let mut stream = stream.take(HEADER_MAX_BYTES);
     while !head.ends_with(b"\r\n\r\n") {
         let read = stream.read_until(b'\n', &mut head).await.map_err(ClientError::Lost)?;
-        if read == 0 || head.len() as u64 > HEADER_MAX_BYTES {
+        if read == 0 {
             return Err(ClientError::Lost(io::ErrorKind::UnexpectedEof.into()));
         }
     }
@@ -252,6 +263,27 @@ mod tests {
         assert!(matches!(refused, Err(ClientError::Refused(of)) if of == failure));
         let lost = between(|stream| drop(request(&stream)), async |relay| relay.call(&DaemonStop {}).await);
         assert!(matches!(lost, Err(ClientError::Lost(_))));
+    }
+
+    /// A process that was taken over could otherwise take all memory of the daemon.
+    #[test]
+    fn an_answer_without_an_end_is_given_up() {
+        let endless = |mut stream: net::UnixStream| {
+            request(&stream);
+            while stream.write_all(&[b'x'; 4096]).is_ok() {}
+        };
+        let given_up = between(endless, async |relay| {
+            let mut stream = relay.connect().await.expect("connected");
+            stream.write_all(b"anything").await.expect("read");
+            answer_within::<()>(stream, 1 << 20).await
+        });
+        assert!(matches!(&given_up, Err(ClientError::Garbled(_))), "{given_up:?}");
+        let given_up = between(endless, async |relay| {
+            let mut stream = relay.connect().await.expect("connected");
+            stream.write_all(b"anything").await.expect("read");
+            head(&mut BufReader::new(stream)).await
+        });
+        assert!(matches!(given_up, Err(ClientError::Lost(_))));
     }
 
     #[test]

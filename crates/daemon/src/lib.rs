@@ -40,7 +40,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use supervisor::{Supervisor, SupervisorGround};
+use supervisor::{ProcessStarter, Supervisor, SupervisorGround};
 use threads::OwnThreads;
 
 pub use log::init as init_log;
@@ -62,8 +62,8 @@ pub struct Wanted {
     pub pool_program: Option<PoolProgram>,
 }
 
-/// Returns the program that becomes the process of a pool: this very program, called with these words. It is the
-/// same program also when another version has taken its place on disk, or when its file was removed.
+/// Returns the program that becomes the process of a pool: this very program, called with these words. The
+/// process is of the same version also when another version has taken the place of the file on disk.
 #[must_use]
 pub fn pool_program(words: &[&str]) -> PoolProgram {
     let words = words.iter().map(Into::into).collect();
@@ -98,14 +98,14 @@ pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, wanted: Wanted) -> Result
             if let Err(error) = supervisor::join_lists(&machine, paths) {
                 tracing::error!(%error, "pools that had processes of their own are not brought back");
             }
-            engine_of(ground_of(env), Some(paths.pool_cache()), memory_bytes, host)
+            Ok(engine_of(ground_of(env), Some(paths.pool_cache()), memory_bytes, host))
         }),
         Some(program) => run(doors, || {
             let beginning = pool_process::beginning_of(&host);
             let blank = engine_of(ground_of(Arc::clone(&env)), None, BLANK_MEMORY_BYTES, host);
-            let paths = paths.clone();
-            let ground = SupervisorGround { env, machine, paths, program, beginning, memory_bytes };
-            Supervisor::new(ground, blank)
+            let (paths, starter) = (paths.clone(), ProcessStarter::new(program)?);
+            let ground = SupervisorGround { env, machine, paths, starter, beginning, memory_bytes };
+            Ok(Supervisor::new(ground, blank))
         }),
     }
 }

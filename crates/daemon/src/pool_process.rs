@@ -52,7 +52,7 @@ pub fn serve_pool(
     run(doors, || {
         let front = Fuse::over(Arc::clone(&env), Arc::new(broker.clone()));
         let ground = ground_over(env, Arc::new(broker.machine()), front);
-        engine_of(ground, Some(list_of(paths, number)), memory_bytes, host_of(begun.beginning))
+        Ok(engine_of(ground, Some(list_of(paths, number)), memory_bytes, host_of(begun.beginning)))
     })
 }
 
@@ -60,7 +60,7 @@ pub fn serve_pool(
 /// backtraces.
 const READABLE: [&str; 5] = ["/proc", "/sys", "/etc/localtime", "/usr/share/zoneinfo", "/proc/self/exe"];
 
-/// Gives up all rights. The process of a daemon that is not root's has none that its user does not have.
+/// Gives up all rights. The process of another user's daemon keeps the rights of its user.
 fn give_up_rights(number: u64) -> Result<(), DaemonError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());

@@ -124,7 +124,10 @@ impl Doors {
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
-pub(crate) fn run<S: Lasting>(doors: Doors, service: impl FnOnce() -> S) -> Result<(), DaemonError> {
+pub(crate) fn run<S: Lasting>(
+    doors: Doors,
+    service: impl FnOnce() -> io::Result<S>,
+) -> Result<(), DaemonError> {
     let (doors, _lock) = lock(doors)?;
     if let Doors::OfDaemon { paths, .. } = &doors {
         web_page::forget(paths);
@@ -140,7 +143,7 @@ pub(crate) fn run<S: Lasting>(doors: Doors, service: impl FnOnce() -> S) -> Resu
         .build()
         .map_err(DaemonError::Setup)?;
     runtime.block_on(async {
-        let service = Arc::new(service());
+        let service = Arc::new(service().map_err(DaemonError::Setup)?);
         let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Setup)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Setup)?;
         service.restore(doors.are_of_pool()).await;
@@ -193,8 +196,9 @@ async fn listen<S: Lasting>(
     Ok((server, Some(paths)))
 }
 
-/// The process of a pool has no core file. A core file of this process, or of a process that it starts, has no memory of the process, which may hold
-/// what users have stored. The backtrace of a panic is in the log.
+/// Keeps the memory of this process, which may hold what users have stored, out of a core file. The same is true of
+/// the processes that this process starts. The process of a pool has no core file at all. The backtrace of a panic is
+/// in the log.
 fn keep_data_out_of_core_files() {
     if let Err(error) = fs::write("/proc/self/coredump_filter", "0") {
         tracing::warn!(%error, "a core file may have data of users");

@@ -108,7 +108,7 @@ impl RealEnv {
         Self::over(options, Arc::new(OwnRights))
     }
 
-    /// The same, where files and disks are opened by `opener`.
+    /// Starts the worker threads. `opener` opens files and disks.
     ///
     /// # Panics
     /// When the system gives no thread.
@@ -117,7 +117,7 @@ impl RealEnv {
         Self::wrapping(options, opener, Box::new(|_, device| device))
     }
 
-    /// The same, where every device that is opened goes through `wrap`.
+    /// Starts the worker threads. `opener` opens files and disks, and `wrap` returns what takes the place of each device.
     ///
     /// # Panics
     /// When the system gives no thread.

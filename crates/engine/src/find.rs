@@ -1,4 +1,4 @@
-//! Which devices have labels of pools: what the daemon has to know before it lets a process import a pool.
+//! Which devices have labels of pools. The daemon has to know these devices before a process imports a pool.
 
 use control::{Failure, FoundDevice};
 use vdev::{FoundLeaf, LabelUse, candidates, scan};

@@ -470,6 +470,7 @@ impl Service for Engine {
             pools: self.0.pools.read().keys().cloned().collect(),
             failed,
             under_way: self.0.turns.under_way(),
+            processes: Vec::new(),
         })
     }
 

@@ -50,7 +50,7 @@ mod tree;
 mod views;
 mod writers;
 
-pub use mount::{Attachment, Fuse, InUse, Mounter, OwnMounter};
+pub use mount::{Attachment, Fuse, MountInUse, Mounter, OwnMounter};
 
 #[cfg(test)]
 mod tests;

@@ -48,7 +48,7 @@ use env::{Env, Machine};
 use events::EventRing;
 
 pub use lists::join_lists;
-pub use program::PoolProgram;
+pub use program::{PoolProgram, ProcessStarter};
 
 use founding::NameTurns;
 use injections::InjectionNumbers;
@@ -62,8 +62,8 @@ pub struct SupervisorGround {
     pub machine: Arc<dyn Machine>,
     /// The directories of the daemon.
     pub paths: RunPaths,
-    /// How a process of a pool is started.
-    pub program: PoolProgram,
+    /// What starts the process of a pool.
+    pub starter: ProcessStarter,
     /// What each process is told when it begins.
     pub beginning: Beginning,
     /// The memory of all pools in bytes.

@@ -18,7 +18,8 @@ use tokio::runtime::Handle;
 use crate::Inner;
 use crate::seat::PoolSeat;
 
-/// How long another process may take to unmount. The kernel may still hand over what programs have written.
+/// How long another process may take to unmount or to mount. Before an unmount, the kernel may still hand over what
+/// programs have written.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The neighbours of one process.
@@ -33,7 +34,7 @@ pub struct MountNeighbours<B> {
 type Other = (Arc<PoolSeat>, MountedAt);
 
 impl<B: Service> MountNeighbours<B> {
-    /// Of the process with this number. To be called by a task of the runtime.
+    /// Returns the neighbours of the process with this number. Only a task of the runtime may call this.
     pub fn of(inner: &Arc<Inner<B>>, number: u64) -> Self {
         Self { inner: Arc::downgrade(inner), number, runtime: Handle::current() }
     }
@@ -84,8 +85,13 @@ impl<B: Service> Neighbours for MountNeighbours<B> {
 fn mount_again(runtime: &Handle, gone: Vec<Other>) {
     for (seat, at) in gone.into_iter().rev() {
         let call = Mount { dataset: Some(at.dataset), ..Mount::default() };
-        if let Err(failure) = runtime.block_on(seat.ask(&call)) {
-            tracing::error!(place = %at.path.display(), %failure, "is not mounted again");
+        let asked = async { tokio::time::timeout(PATIENCE, seat.ask(&call)).await };
+        match runtime.block_on(asked) {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => {
+                tracing::error!(place = %at.path.display(), %failure, "is not mounted again");
+            }
+            Err(_) => tracing::error!(place = %at.path.display(), "its process does not mount it again"),
         }
     }
 }

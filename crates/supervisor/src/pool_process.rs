@@ -61,7 +61,7 @@ impl PoolProcess {
         let beginning = ground.beginning.clone();
         let own = Arc::clone(&grants);
         let desk = Desk::new(own, beginning, listener, lock, paths.last_words(), neighbours);
-        let child = ground.program.start(number, memory, theirs)?;
+        let child = ground.starter.start(number, memory, theirs)?;
         desk.open(socket.try_clone()?)?;
         let pid = child.id().ok_or(io::ErrorKind::NotFound)?;
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
@@ -147,8 +147,8 @@ impl PoolProcess {
 
     /// Has the process sync its pool and end.
     pub fn terminate(&self) {
-        // Not a signal: the process is another user's, and the daemon need not have CAP_KILL. It fails for a process
-        // that has ended.
+        // This is no signal, because the process is another user's, and the daemon of a container may lack CAP_KILL. The
+        // message fails for a process that has ended.
         _ = send(&self.socket, broker::STOP, SendFlags::NOSIGNAL);
     }
 

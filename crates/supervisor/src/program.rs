@@ -1,11 +1,14 @@
 //! How a process of a pool is started.
 
 use std::ffi::OsString;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::mpsc;
 
 use tokio::process::{Child, Command};
+use tokio::runtime::Handle;
 
 /// A program that becomes the process of a pool. It finds its number and its memory in the environment. Its standard
 /// input is the socket of its [`broker::Broker`]; the program ends when the other end is closed.
@@ -24,18 +27,58 @@ pub struct PoolProgram {
 }
 
 impl PoolProgram {
-    /// Starts the program with this socket.
-    ///
-    /// # Errors
-    /// The system's.
-    pub(crate) fn start(&self, number: u64, memory_bytes: u64, socket: OwnedFd) -> std::io::Result<Child> {
-        Command::new(&self.path)
+    fn command(&self, number: u64, memory_bytes: u64, socket: OwnedFd) -> Command {
+        let mut command = Command::new(&self.path);
+        command
             .arg0(&self.name)
             .args(&self.words)
             .env(self.number, number.to_string())
             .env(self.memory, memory_bytes.to_string())
             .current_dir("/")
-            .stdin(Stdio::from(socket))
-            .spawn()
+            .stdin(Stdio::from(socket));
+        command
+    }
+}
+
+/// Starts the processes of pools on a thread that lives as long as the daemon, because the kernel kills such a
+/// process when the thread that has started the process ends (`confine`, "The end of the parent").
+pub struct ProcessStarter {
+    program: PoolProgram,
+    orders: mpsc::Sender<Order>,
+}
+
+struct Order {
+    command: Command,
+    started: mpsc::SyncSender<io::Result<Child>>,
+}
+
+impl ProcessStarter {
+    /// Starts the thread. A runtime of tokio must be entered, and its children are waited for there.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub fn new(program: PoolProgram) -> io::Result<Self> {
+        let (orders, all) = mpsc::channel::<Order>();
+        let runtime = Handle::current();
+        let work = move || {
+            let _entered = runtime.enter();
+            for Order { mut command, started } in all {
+                _ = started.send(command.spawn());
+            }
+        };
+        std::thread::Builder::new().name("starter".to_owned()).spawn(work)?;
+        Ok(Self { program, orders })
+    }
+
+    /// Starts the program with this socket.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn start(&self, number: u64, memory_bytes: u64, socket: OwnedFd) -> io::Result<Child> {
+        let gone = || io::Error::other("the thread that starts processes is gone");
+        let (started, answer) = mpsc::sync_channel(1);
+        let command = self.program.command(number, memory_bytes, socket);
+        self.orders.send(Order { command, started }).map_err(|_| gone())?;
+        answer.recv().unwrap_or_else(|_| Err(gone()))
     }
 }

@@ -391,6 +391,7 @@ impl<B: Service> Service for Supervisor<B> {
             status.pools.extend(own.pools);
             status.failed.extend(own.failed);
             status.under_way.extend(own.under_way);
+            status.processes.extend(own.processes);
         }
         Ok(status)
     }
@@ -417,9 +418,13 @@ async fn status_of(seat: &PoolSeat, call: &DaemonStatusCall) -> DaemonStatus {
     let missing =
         |lines| DaemonStatus { failed: vec![(seat.name.clone(), lines)], ..DaemonStatus::default() };
     match seat.state() {
-        SeatState::Open(process) => look(&process, call)
-            .await
-            .unwrap_or_else(|| missing(vec![format!("its process (pid {}) does not answer", process.pid())])),
+        SeatState::Open(process) => {
+            let pid = process.pid();
+            let silent = || missing(vec![format!("its process (pid {pid}) does not answer")]);
+            let mut status = look(&process, call).await.unwrap_or_else(silent);
+            status.processes = vec![ProcessOfPool { pool: seat.name.clone(), pid }];
+            status
+        }
         SeatState::Opening => missing(vec!["its process has ended, and another process opens it".to_owned()]),
         SeatState::Down(why) => missing(why.stderr),
         SeatState::Closed => DaemonStatus::default(),

@@ -9,7 +9,7 @@ use env::{DeviceError, Machine, MemoryNow, OpenMode, Readers};
 
 use super::{Broker, no_sense};
 use crate::errand::{Bytes, Errand, OpenedFacts};
-use crate::fault::{DeviceFault, Fault};
+use crate::fault::{DeviceFault, RemoteError};
 
 impl FileOpener for Broker {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<OpenedFile, DeviceError> {
@@ -33,14 +33,14 @@ impl FileOpener for Broker {
     }
 }
 
-/// The machine as the daemon sees it. Its memory is what this process sees.
+/// A machine whose small files the daemon reads and changes. This process finds out about memory itself.
 pub struct BrokeredMachine {
     broker: Broker,
     own: RealMachine,
 }
 
 impl Broker {
-    /// Returns the machine as the daemon sees it.
+    /// Returns the machine of a process without rights.
     #[must_use]
     pub fn machine(&self) -> BrokeredMachine {
         BrokeredMachine { broker: self.clone(), own: RealMachine::default() }
@@ -55,7 +55,7 @@ fn is_of_kernel(path: &Path) -> bool {
 
 impl BrokeredMachine {
     fn done<T: serde::de::DeserializeOwned>(&self, errand: &Errand) -> io::Result<T> {
-        let answer: Result<T, Fault> = self.broker.ask(errand)?;
+        let answer: Result<T, RemoteError> = self.broker.ask(errand)?;
         Ok(answer?)
     }
 }

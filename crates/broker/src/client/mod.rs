@@ -27,20 +27,20 @@ pub struct Broker(Arc<OwnedFd>);
 pub struct Begun {
     /// What the process is told.
     pub beginning: Beginning,
-    /// Where the process answers requests.
+    /// The socket on which the process answers requests.
     pub listener: UnixListener,
     /// The file whose lock the process holds as long as it lives.
     pub lock: File,
 }
 
 impl Broker {
-    /// Of the socket that the daemon has given to this process.
+    /// Makes a broker of the socket that the daemon has given to this process.
     #[must_use]
     pub fn new(socket: OwnedFd) -> Self {
         Self(Arc::new(socket))
     }
 
-    /// Begins.
+    /// Takes what the daemon hands over when this process begins.
     ///
     /// # Errors
     /// When the daemon does not answer.
@@ -86,7 +86,7 @@ impl Broker {
         wire::receive(ours, wire::ANSWER_MAX_BYTES)
     }
 
-    /// The same without descriptors.
+    /// Has an errand without descriptors done.
     fn ask<T: DeserializeOwned>(&self, errand: &Errand) -> io::Result<T> {
         Ok(self.call(errand, &[])?.0)
     }

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::{MountError, MountFlags, MountOptions, PlaceChoice, UserIds};
-use front_fuse::{Attachment, InUse, Mounter};
+use front_fuse::{Attachment, MountInUse, Mounter};
 use serde::de::DeserializeOwned;
 
 use super::{Broker, no_sense};
-use crate::errand::{Errand, MountErrand, may_claim};
-use crate::fault::{Fault, MountFault};
+use crate::errand::{Errand, MountErrand, WantedMount, may_claim};
+use crate::fault::{MountFault, RemoteError};
 
 impl Mounter for Broker {
     fn attach(
@@ -22,14 +22,14 @@ impl Mounter for Broker {
     ) -> Result<(Arc<OwnedFd>, Arc<dyn Attachment>), MountError> {
         let refused = |source| MountError::Refused { path: path.to_owned(), source };
         let absolute = std::path::absolute(path).map_err(refused)?;
-        let errand = Errand::Attach {
+        let wanted = WantedMount {
             path: absolute.as_path().into(),
             altroot: options.altroot.as_deref().map(Into::into),
             overlay: options.overlay,
             source: options.source.clone(),
             flags: options.flags.into(),
         };
-        let (answer, descriptors) = self.call(&errand, &[]).map_err(refused)?;
+        let (answer, descriptors) = self.call(&Errand::Attach(wanted), &[]).map_err(refused)?;
         let answer: Result<u64, MountFault> = answer;
         let mount = answer.map_err(|fault| fault.of(path.to_owned()))?;
         let attached = BrokeredMount { broker: self.clone(), mount };
@@ -42,7 +42,7 @@ impl Mounter for Broker {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        let answer: Result<(), Fault> = self.ask(&Errand::RemovePoint { path: path.into() })?;
+        let answer: Result<(), RemoteError> = self.ask(&Errand::RemovePoint { path: path.into() })?;
         Ok(answer?)
     }
 
@@ -53,7 +53,7 @@ impl Mounter for Broker {
         altroot: Option<&Path>,
         how: PlaceChoice,
     ) -> io::Result<bool> {
-        let answer: Result<bool, Fault> = self.ask(&may_claim(user, place, altroot, how))?;
+        let answer: Result<bool, RemoteError> = self.ask(&may_claim(user, place, altroot, how))?;
         Ok(answer?)
     }
 
@@ -79,7 +79,7 @@ impl BrokeredMount {
     }
 
     fn done(&self, errand: MountErrand, beside: Option<&dyn AsFd>) -> io::Result<()> {
-        let (answer, _): (Result<(), Fault>, _) = self.call(errand, beside)?;
+        let (answer, _): (Result<(), RemoteError>, _) = self.call(errand, beside)?;
         Ok(answer?)
     }
 
@@ -115,7 +115,7 @@ impl Attachment for BrokeredMount {
     }
 
     fn directory(&self) -> io::Result<Option<File>> {
-        let (answer, descriptors): (Result<(), Fault>, _) = self.call(MountErrand::Directory, None)?;
+        let (answer, descriptors): (Result<(), RemoteError>, _) = self.call(MountErrand::Directory, None)?;
         answer?;
         Ok(descriptors.into_iter().next().map(File::from))
     }
@@ -132,9 +132,9 @@ impl Attachment for BrokeredMount {
         self.done(MountErrand::Remount { flags: flags.into() }, None)
     }
 
-    fn unmount(&self) -> Result<(), InUse> {
+    fn unmount(&self) -> Result<(), MountInUse> {
         // A daemon that does not answer has ended, and this process ends with it.
-        if self.is(MountErrand::Unmount, true) { Err(InUse) } else { Ok(()) }
+        if self.is(MountErrand::Unmount, true) { Err(MountInUse) } else { Ok(()) }
     }
 
     fn hang_up(&self) {

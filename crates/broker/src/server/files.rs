@@ -6,20 +6,20 @@ use std::path::Path;
 use device::{FileOpener, OpenedFile, OwnRights, RealMachine};
 use env::{DeviceError, Machine, OpenMode};
 
-use super::{Desk, Done};
+use super::{Desk, ErrandAnswer};
 use crate::errand::{Bytes, OpenedFacts, mode_of, readers_of};
-use crate::fault::{DeviceFault, Fault};
+use crate::fault::{DeviceFault, RemoteError};
 
 impl Desk {
-    pub(super) fn open_device(&self, path: &Path, is_writing: bool) -> io::Result<Done> {
+    pub(super) fn open_device(&self, path: &Path, is_writing: bool) -> io::Result<ErrandAnswer> {
         let opened = match self.granted(path, mode_of(is_writing)) {
             Ok(opened) => opened,
-            Err(error) => return Done::of(Err::<OpenedFacts, _>(DeviceFault::from(&error))),
+            Err(error) => return ErrandAnswer::of(Err::<OpenedFacts, _>(DeviceFault::from(&error))),
         };
         let facts = OpenedFacts::of(&opened);
         let OpenedFile { buffered, direct, .. } = opened;
         let descriptors = std::iter::once(buffered).chain(direct.map(|direct| direct.file));
-        Done::with(Ok::<_, DeviceFault>(facts), descriptors.collect())
+        ErrandAnswer::with(Ok::<_, DeviceFault>(facts), descriptors.collect())
     }
 
     /// Opens a device that the process may have. Any other device is missing for the process.
@@ -37,35 +37,35 @@ impl Desk {
         }
     }
 
-    pub(super) fn read(&self, path: &Path) -> Result<Vec<u8>, Fault> {
+    pub(super) fn read(&self, path: &Path) -> Result<Vec<u8>, RemoteError> {
         match self.grants.may_read(path) {
             true => Ok(machine().read(path)?),
             false => Err(denied(path)),
         }
     }
 
-    pub(super) fn replace(&self, path: &Path, bytes: &[u8], is_for_anybody: bool) -> Result<(), Fault> {
+    pub(super) fn replace(&self, path: &Path, bytes: &[u8], is_for_anybody: bool) -> Result<(), RemoteError> {
         match self.grants.may_change(path) {
             true => Ok(machine().replace(path, bytes, readers_of(is_for_anybody))?),
             false => Err(denied(path)),
         }
     }
 
-    pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<(), Fault> {
+    pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<(), RemoteError> {
         match [from, to].into_iter().find(|path| !self.grants.may_change(path)) {
             None => Ok(machine().rename(from, to)?),
             Some(path) => Err(denied(path)),
         }
     }
 
-    pub(super) fn remove(&self, path: &Path) -> Result<(), Fault> {
+    pub(super) fn remove(&self, path: &Path) -> Result<(), RemoteError> {
         match self.grants.may_change(path) {
             true => Ok(machine().remove(path)?),
             false => Err(denied(path)),
         }
     }
 
-    pub(super) fn names_in(&self, directory: &Path) -> Result<Vec<Bytes>, Fault> {
+    pub(super) fn names_in(&self, directory: &Path) -> Result<Vec<Bytes>, RemoteError> {
         if !self.grants.may_list(directory) {
             return Err(denied(directory));
         }
@@ -89,7 +89,7 @@ fn machine() -> impl Machine {
     RealMachine::without_groups()
 }
 
-fn denied(path: &Path) -> Fault {
+fn denied(path: &Path) -> RemoteError {
     tracing::debug!(path = %path.display(), "a process asks for a file that is not its own");
     io::Error::from(rustix::io::Errno::ACCESS).into()
 }

@@ -23,6 +23,9 @@ use mounts::Mounts;
 
 pub use mounts::{MountedAt, Neighbours};
 
+/// Characters of last words at most.
+const LAST_WORDS_MAX: usize = 4096;
+
 /// How often the desk looks whether the kernel has hung up a mount.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -52,7 +55,7 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// For a process that gets a socket and its lock file. `last_words` is the file for the reason of a panic that
+    /// Makes the desk of a process that gets a socket and its lock file. `last_words` is the file for the reason of a panic that
     /// ends the process.
     #[must_use]
     pub fn new(
@@ -83,7 +86,7 @@ impl Desk {
         self.mounts.below(place)
     }
 
-    /// The process has ended: lets go of its mounts, so that the kernel hangs up, and of its socket.
+    /// Lets go of the mounts and of the socket of a process that has ended, so that the kernel hangs up.
     pub fn close(&self) {
         drop(self.handed.lock().take());
         self.mounts.close();
@@ -134,52 +137,52 @@ impl Desk {
         let done = self.do_errand(errand, beside)?;
         let descriptors: Vec<BorrowedFd<'_>> = done.descriptors.iter().map(AsFd::as_fd).collect();
         wire::send(stream, &done.answer, &descriptors)?;
-        // Before the process has the answer: a mount is in use as long as a directory of the mount is open here.
+        // This comes before the end of the answer, because a mount is in use as long as a directory of the mount is
+        // open here.
         drop(done);
         wire::finish(stream)
     }
 
-    fn do_errand(&self, errand: Errand, beside: Vec<OwnedFd>) -> io::Result<Done> {
+    fn do_errand(&self, errand: Errand, beside: Vec<OwnedFd>) -> io::Result<ErrandAnswer> {
         match errand {
             Errand::Begin => self.hand_over(),
             Errand::LastWords { words } => {
                 self.keep_last_words(&words);
-                Done::of(())
+                ErrandAnswer::of(())
             }
             Errand::Open { path, is_writing } => self.open_device(&path.path(), is_writing),
-            Errand::Read { path } => Done::of(self.read(&path.path())),
+            Errand::Read { path } => ErrandAnswer::of(self.read(&path.path())),
             Errand::Replace { path, bytes, is_for_anybody } => {
-                Done::of(self.replace(&path.path(), &bytes, is_for_anybody))
+                ErrandAnswer::of(self.replace(&path.path(), &bytes, is_for_anybody))
             }
-            Errand::Rename { from, to } => Done::of(self.rename(&from.path(), &to.path())),
-            Errand::Remove { path } => Done::of(self.remove(&path.path())),
-            Errand::NamesIn { directory } => Done::of(self.names_in(&directory.path())),
-            Errand::IsDirectory { path } => Done::of(self.is_directory(&path.path())),
-            Errand::Identity { path } => Done::of(self.identity(&path.path())),
-            Errand::HeldBy { path } => Done::of(self.held_by(&path.path())),
-            Errand::Attach { path, altroot, overlay, source, flags } => {
-                let altroot = altroot.map(|altroot| altroot.path());
-                self.attach(&path.path(), altroot, overlay, source, flags)
-            }
-            Errand::IsFree { path } => Done::of(mounts::is_free(&path.path())),
-            Errand::RemovePoint { path } => Done::of(self.remove_point(&path.path())),
+            Errand::Rename { from, to } => ErrandAnswer::of(self.rename(&from.path(), &to.path())),
+            Errand::Remove { path } => ErrandAnswer::of(self.remove(&path.path())),
+            Errand::NamesIn { directory } => ErrandAnswer::of(self.names_in(&directory.path())),
+            Errand::IsDirectory { path } => ErrandAnswer::of(self.is_directory(&path.path())),
+            Errand::Identity { path } => ErrandAnswer::of(self.identity(&path.path())),
+            Errand::HeldBy { path } => ErrandAnswer::of(self.held_by(&path.path())),
+            Errand::Attach(wanted) => self.attach(wanted),
+            Errand::IsFree { path } => ErrandAnswer::of(mounts::is_free(&path.path())),
+            Errand::RemovePoint { path } => ErrandAnswer::of(self.remove_point(&path.path())),
             Errand::MayClaim { uid, gids, place, altroot, is_chosen } => {
                 let altroot = altroot.map(|altroot| altroot.path());
-                Done::of(mounts::may_claim(uid, gids, &place.path(), altroot.as_deref(), is_chosen))
+                ErrandAnswer::of(mounts::may_claim(uid, gids, &place.path(), altroot.as_deref(), is_chosen))
             }
-            Errand::MayAdminister { thread } => Done::of(mounts::may_administer(thread)),
+            Errand::MayAdminister { thread } => ErrandAnswer::of(mounts::may_administer(thread)),
             Errand::Mounted { mount, errand } => self.mounts.do_errand(mount, errand, beside),
         }
     }
 
-    fn hand_over(&self) -> io::Result<Done> {
+    fn hand_over(&self) -> io::Result<ErrandAnswer> {
         let handed = self.handed.lock().take();
         let (listener, lock) = handed.ok_or_else(|| io::Error::other("it has begun before"))?;
-        Done::with(&self.beginning, vec![listener.into(), lock.into()])
+        ErrandAnswer::with(&self.beginning, vec![listener.into(), lock.into()])
     }
 
+    /// Keeps one line, which commands show.
     fn keep_last_words(&self, words: &str) {
-        if let Err(error) = std::fs::write(&self.last_words, words) {
+        let words: String = words.chars().filter(|c| !c.is_control()).take(LAST_WORDS_MAX).collect();
+        if let Err(error) = std::fs::write(&self.last_words, &words) {
             tracing::warn!(%error, words, "the last words of a process are not kept");
         }
     }
@@ -193,12 +196,12 @@ enum Next {
 }
 
 /// An answer, and the descriptors that come with the answer.
-pub(crate) struct Done {
+pub(crate) struct ErrandAnswer {
     answer: serde_json::Value,
     descriptors: Vec<OwnedFd>,
 }
 
-impl Done {
+impl ErrandAnswer {
     fn of<T: Serialize>(answer: T) -> io::Result<Self> {
         Self::with(answer, Vec::new())
     }

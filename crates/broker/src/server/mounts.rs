@@ -14,9 +14,9 @@ use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use super::{Desk, Done};
-use crate::errand::{MountErrand, WireFlags};
-use crate::fault::{Fault, MountFault};
+use super::{Desk, ErrandAnswer};
+use crate::errand::{Bytes, MountErrand, WantedMount};
+use crate::fault::{MountFault, RemoteError};
 
 /// The mounts of the other processes, for a process that mounts a file system above one of them. Without this, the
 /// new mount would hide the other one. (test of `cli`: `no_pool_is_mounted_over_a_pool_below`)
@@ -62,7 +62,7 @@ struct OwnMount {
     again: Arc<Again>,
 }
 
-/// What is to be done once.
+/// Work that is done once.
 struct Again(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Again {
@@ -129,7 +129,7 @@ impl Mounts {
         drop(state);
         let again: Vec<_> = all.values().map(|mount| Arc::clone(&mount.again)).collect();
         drop(all);
-        // On a thread of its own: other processes are asked for it.
+        // This runs on a thread of its own, because other processes are asked to mount.
         let run = move || again.iter().for_each(|again| again.run());
         if let Err(error) = thread::Builder::new().name("again".to_owned()).spawn(run) {
             tracing::error!(%error, "mounts that have stepped aside are not mounted again");
@@ -143,78 +143,85 @@ impl Mounts {
         attached.ok_or_else(|| Errno::NOENT.into())
     }
 
-    pub fn do_errand(&self, number: u64, errand: MountErrand, beside: Vec<OwnedFd>) -> io::Result<Done> {
+    pub fn do_errand(
+        &self,
+        number: u64,
+        errand: MountErrand,
+        beside: Vec<OwnedFd>,
+    ) -> io::Result<ErrandAnswer> {
         match errand {
             MountErrand::Forget => {
                 let forgotten = self.state.lock().all.remove(&number);
                 let again = forgotten.as_ref().map(|mount| Arc::clone(&mount.again));
                 drop(forgotten);
                 again.iter().for_each(|again| again.run());
-                return Done::of(());
+                return ErrandAnswer::of(());
             }
             MountErrand::BeginService => {
                 let again = self.state.lock().all.get(&number).map(|mount| Arc::clone(&mount.again));
                 again.iter().for_each(|again| again.run());
-                return Done::of(());
+                return ErrandAnswer::of(());
             }
             _ => {}
         }
         let attached = self.of(number)?;
         match errand {
-            MountErrand::IsChangeable => Done::of(attached.is_changeable()),
-            MountErrand::IsReached => Done::of(attached.is_reached()),
-            MountErrand::IsGone => Done::of(attached.is_gone()),
-            MountErrand::HasMountsBelow => Done::of(attached.has_mounts_below()),
-            MountErrand::Root => Done::with((), attached.root().into_iter().collect()),
+            MountErrand::IsChangeable => ErrandAnswer::of(attached.is_changeable()),
+            MountErrand::IsReached => ErrandAnswer::of(attached.is_reached()),
+            MountErrand::IsGone => ErrandAnswer::of(attached.is_gone()),
+            MountErrand::HasMountsBelow => ErrandAnswer::of(attached.has_mounts_below()),
+            MountErrand::Root => ErrandAnswer::with((), attached.root().into_iter().collect()),
             MountErrand::Directory => match attached.directory() {
-                Ok(directory) => {
-                    Done::with(Ok::<(), Fault>(()), directory.map(OwnedFd::from).into_iter().collect())
-                }
-                Err(error) => Done::of(Err::<(), _>(Fault::from(error))),
+                Ok(directory) => ErrandAnswer::with(
+                    Ok::<(), RemoteError>(()),
+                    directory.map(OwnedFd::from).into_iter().collect(),
+                ),
+                Err(error) => ErrandAnswer::of(Err::<(), _>(RemoteError::from(error))),
             },
             MountErrand::WaitForPages { inode, generation } => {
                 let directory = File::from(one(beside)?);
-                Done::of(attached.wait_for_pages(&directory, inode, generation).map_err(Fault::from))
+                ErrandAnswer::of(
+                    attached.wait_for_pages(&directory, inode, generation).map_err(RemoteError::from),
+                )
             }
             MountErrand::DropDentries => {
                 let root = one(beside)?;
-                Done::of(attached.drop_dentries(&root).map_err(Fault::from))
+                ErrandAnswer::of(attached.drop_dentries(&root).map_err(RemoteError::from))
             }
-            MountErrand::Remount { flags } => Done::of(attached.remount(flags.into()).map_err(Fault::from)),
-            MountErrand::Unmount => Done::of(attached.unmount().is_err()),
+            MountErrand::Remount { flags } => {
+                ErrandAnswer::of(attached.remount(flags.into()).map_err(RemoteError::from))
+            }
+            MountErrand::Unmount => ErrandAnswer::of(attached.unmount().is_err()),
             MountErrand::HangUp => {
                 attached.hang_up();
-                Done::of(())
+                ErrandAnswer::of(())
             }
-            MountErrand::Forget | MountErrand::BeginService => Done::of(()),
+            MountErrand::Forget | MountErrand::BeginService => ErrandAnswer::of(()),
         }
     }
 }
 
-/// The descriptor that an errand came with.
+/// Returns the descriptor that an errand came with.
 fn one(beside: Vec<OwnedFd>) -> io::Result<OwnedFd> {
     beside.into_iter().next().ok_or_else(|| Errno::BADF.into())
 }
 
 impl Desk {
-    pub(super) fn attach(
-        &self,
-        path: &Path,
-        altroot: Option<PathBuf>,
-        overlay: bool,
-        source: String,
-        flags: WireFlags,
-    ) -> io::Result<Done> {
-        if !self.grants.may_mount(path, altroot.as_deref()) {
+    pub(super) fn attach(&self, wanted: WantedMount) -> io::Result<ErrandAnswer> {
+        let (path, altroot) = (wanted.path.path(), wanted.altroot.as_ref().map(Bytes::path));
+        if !self.grants.may_mount(&path, altroot.as_deref()) {
             let denied = io::Error::from(Errno::PERM);
-            return Done::of(Err::<u64, _>(MountFault::Refused(denied.into())));
+            return ErrandAnswer::of(Err::<u64, _>(MountFault::Refused(denied.into())));
         }
-        let again = match self.neighbours.step_aside(path) {
-            Ok(again) => again,
-            Err(error) => return Done::of(Err::<u64, _>(MountFault::from(error))),
+        let again = match self.neighbours.step_aside(&path) {
+            Ok(again) => Arc::new(Again(Mutex::new(Some(again)))),
+            Err(error) => return ErrandAnswer::of(Err::<u64, _>(MountFault::from(error))),
         };
-        let again = Arc::new(Again(Mutex::new(Some(again))));
-        let attached = self.attach_alone(path, altroot, overlay, source, flags, &again);
+        let WantedMount { overlay, source, flags, .. } = wanted;
+        let at = MountedAt { path, dataset: source.clone() };
+        let options =
+            MountOptions { source, flags: flags.into(), overlay, altroot, ..MountOptions::default() };
+        let attached = self.attach_alone(at, &options, &again);
         if !matches!(&attached, Ok(done) if done.has_descriptors()) {
             again.run();
         }
@@ -223,32 +230,20 @@ impl Desk {
 
     fn attach_alone(
         &self,
-        path: &Path,
-        altroot: Option<PathBuf>,
-        overlay: bool,
-        source: String,
-        flags: WireFlags,
+        at: MountedAt,
+        options: &MountOptions,
         again: &Arc<Again>,
-    ) -> io::Result<Done> {
-        let at = MountedAt { path: path.to_owned(), dataset: source.clone() };
-        let flags = flags.into();
-        let options = MountOptions { source, flags, overlay, altroot, ..MountOptions::default() };
-        match OwnMounter.attach(path, &options) {
-            Ok((device, attached)) => {
-                let handed = device.try_clone()?;
-                let number = self.mounts.add(OwnMount {
-                    at,
-                    attached,
-                    device: Some(device),
-                    again: Arc::clone(again),
-                });
-                Done::with(Ok::<_, MountFault>(number), vec![handed])
-            }
-            Err(error) => Done::of(Err::<u64, _>(MountFault::from(error))),
-        }
+    ) -> io::Result<ErrandAnswer> {
+        let (device, attached) = match OwnMounter.attach(&at.path, options) {
+            Ok(attached) => attached,
+            Err(error) => return ErrandAnswer::of(Err::<u64, _>(MountFault::from(error))),
+        };
+        let (handed, again) = (device.try_clone()?, Arc::clone(again));
+        let number = self.mounts.add(OwnMount { at, attached, device: Some(device), again });
+        ErrandAnswer::with(Ok::<_, MountFault>(number), vec![handed])
     }
 
-    pub(super) fn remove_point(&self, path: &Path) -> Result<(), Fault> {
+    pub(super) fn remove_point(&self, path: &Path) -> Result<(), RemoteError> {
         match self.grants.may_remove_point(path) {
             true => Ok(OwnMounter.remove(path)?),
             false => Err(io::Error::from(Errno::ACCESS).into()),
@@ -266,7 +261,7 @@ pub(super) fn may_claim(
     place: &Path,
     altroot: Option<&Path>,
     is_chosen: bool,
-) -> Result<bool, Fault> {
+) -> Result<bool, RemoteError> {
     let how = if is_chosen { PlaceChoice::Chosen } else { PlaceChoice::Inherited };
     Ok(OwnMounter.may_claim(&UserIds { uid, gids }, place, altroot, how)?)
 }

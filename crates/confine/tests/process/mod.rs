@@ -30,7 +30,7 @@ const MARK: &str = "answer| ";
 
 /// What becomes of the process before it makes probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum StartKind {
     /// Nothing.
     Free,
     Confined,
@@ -42,7 +42,8 @@ pub enum Kind {
     FewRights,
 }
 
-const KINDS: [Kind; 5] = [Kind::Free, Kind::Confined, Kind::TwoThreads, Kind::User, Kind::FewRights];
+const KINDS: [StartKind; 5] =
+    [StartKind::Free, StartKind::Confined, StartKind::TwoThreads, StartKind::User, StartKind::FewRights];
 
 /// What came of each probe: `ok`, or the name of an error.
 pub type Answers = BTreeMap<String, String>;
@@ -59,7 +60,7 @@ pub struct Place {
 }
 
 /// Runs probes in a process of their own.
-pub fn answers_of(world: &World, kind: Kind, probes: &str) -> Answers {
+pub fn answers_of(world: &World, kind: StartKind, probes: &str) -> Answers {
     world.renew();
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.env(PROBES, probes).env(KIND, format!("{kind:?}"));
@@ -101,25 +102,25 @@ fn take_much() {
     configure_capability_in_ambient_set(CapabilitySet::CHOWN, true).expect("root's right");
 }
 
-fn kind() -> Kind {
+fn kind() -> StartKind {
     let name = std::env::var(KIND).expect("a kind");
     KINDS.into_iter().find(|kind| format!("{kind:?}") == name).expect("one of them")
 }
 
-fn confined_as(kind: Kind) -> Result<Option<Confined>, ConfineError> {
+fn confined_as(kind: StartKind) -> Result<Option<Confined>, ConfineError> {
     let user = PoolUser::nth(NUMBER).expect("a user");
     let readable = vec!["/proc".into(), "/sys".into(), std::env::current_exe().expect("this program")];
     let confinement = Confinement { user, readable };
-    let another = (kind == Kind::TwoThreads).then(|| std::thread::spawn(std::thread::park));
+    let another = (kind == StartKind::TwoThreads).then(|| std::thread::spawn(std::thread::park));
     match kind {
-        Kind::Free => return Ok(None),
-        Kind::User => set_capabilities(None, sets(CapabilitySet::empty())).expect("given up"),
-        Kind::FewRights => {
+        StartKind::Free => return Ok(None),
+        StartKind::User => set_capabilities(None, sets(CapabilitySet::empty())).expect("given up"),
+        StartKind::FewRights => {
             setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })
                 .expect("anybody's right");
             set_capabilities(None, sets(few_rights())).expect("given up");
         }
-        Kind::Confined | Kind::TwoThreads => {}
+        StartKind::Confined | StartKind::TwoThreads => {}
     }
     let confined = confine::confine(&confinement).map(Some);
     drop(another);

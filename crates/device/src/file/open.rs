@@ -62,9 +62,9 @@ pub struct OpenedFile {
 pub struct DirectFile {
     /// The descriptor.
     pub file: OwnedFd,
-    /// Of offsets and lengths.
+    /// The alignment of offsets and lengths.
     pub offset_align: u32,
-    /// Of addresses.
+    /// The alignment of addresses.
     pub memory_align: u32,
 }
 

@@ -26,7 +26,7 @@ impl Default for RealMachine {
 }
 
 impl RealMachine {
-    /// The machine for whoever does not ask for its memory.
+    /// Returns a machine that knows no control groups.
     #[must_use]
     pub fn without_groups() -> Self {
         Self { groups: Vec::new() }

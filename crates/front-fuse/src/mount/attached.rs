@@ -66,7 +66,7 @@ enum Presence {
 
 /// A mount is in use: it is there still, or a copy of it is.
 #[derive(Debug, PartialEq, Eq)]
-pub struct InUse;
+pub struct MountInUse;
 
 impl AttachedMount {
     /// Mounts a file system. Returns the device through which requests come.
@@ -186,25 +186,25 @@ impl Attachment for AttachedMount {
         kernel::remount(&self.root().ok_or_else(covered)?, flags)
     }
 
-    fn unmount(&self) -> Result<(), InUse> {
+    fn unmount(&self) -> Result<(), MountInUse> {
         for _ in 0..LOOKS {
             if !self.is_connected() {
                 return Ok(());
             }
-            let mounts = KernelMounts::read().map_err(|_unknown| InUse)?;
+            let mounts = KernelMounts::read().map_err(|_unknown| MountInUse)?;
             if mounts.has_lasting_copy(self.identity) && self.is_connected() {
-                return Err(InUse);
+                return Err(MountInUse);
             }
             let left = match self.presence_among(mounts) {
                 Presence::Gone => return Ok(()),
-                Presence::Covered => return Err(InUse),
+                Presence::Covered => return Err(MountInUse),
                 Presence::Reached(entry) => self.leave(&entry),
             };
             if left.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy) {
-                return Err(InUse);
+                return Err(MountInUse);
             }
         }
-        Err(InUse)
+        Err(MountInUse)
     }
 
     fn hang_up(&self) {

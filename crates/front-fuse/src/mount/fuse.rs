@@ -28,13 +28,13 @@ pub struct Fuse {
 }
 
 impl Fuse {
-    /// On this environment, with the rights of this process.
+    /// Makes a front on this environment, which mounts with the rights of this process.
     #[must_use]
     pub fn new(env: Arc<RealEnv>) -> Self {
         Self::over(env, Arc::new(OwnMounter))
     }
 
-    /// The same, where `mounter` does what only root may do.
+    /// Makes a front on this environment, where `mounter` does what only root may do.
     #[must_use]
     pub fn over(env: Arc<RealEnv>, mounter: Arc<dyn Mounter>) -> Self {
         Self { env, mounter, rings: false }

@@ -29,7 +29,7 @@ use crate::session::Ended;
 use crate::tree::TreeParts;
 use crate::views::Common;
 
-pub use self::attached::InUse;
+pub use self::attached::MountInUse;
 pub use self::fuse::Fuse;
 pub use self::mounter::{Attachment, Mounter, OwnMounter};
 

@@ -16,7 +16,7 @@ use engine::{MountError, MountFlags, MountOptions, PlaceChoice, UserIds};
 use rustix::fs::{AtFlags, fstatvfs, unlinkat};
 use rustix::io::Errno;
 
-use super::attached::{AttachedMount, InUse};
+use super::attached::{AttachedMount, MountInUse};
 use super::point::MountPoint;
 use super::{claim, helper, kernel};
 use crate::requester;
@@ -55,7 +55,7 @@ pub trait Mounter: Send + Sync + 'static {
     fn may_administer(&self, thread: u32) -> bool;
 }
 
-/// A mount among the kernel's mounts, wherever it is by now.
+/// A mount among the kernel's mounts, at its present place.
 pub trait Attachment: Send + Sync + 'static {
     /// Requests of programs are served from now on. Mounts of others that stepped aside for this mount come back, and
     /// the kernel has to ask this mount for their places.
@@ -95,8 +95,8 @@ pub trait Attachment: Send + Sync + 'static {
     /// Unmounts the mount, if it is not in use.
     ///
     /// # Errors
-    /// [`InUse`], also if it was mounted a second time. Nothing is unmounted then.
-    fn unmount(&self) -> Result<(), InUse>;
+    /// [`MountInUse`], also if it was mounted a second time. Nothing is unmounted then.
+    fn unmount(&self) -> Result<(), MountInUse>;
     /// Breaks the kernel's connection with the server, and takes the mount away if it can be reached.
     fn hang_up(&self);
 }

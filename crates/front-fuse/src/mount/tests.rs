@@ -17,7 +17,7 @@ use oracle::needs::{Need, lack_of_fuse};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_move, unmount};
 use tempfile::TempDir;
 
-use super::attached::{AttachedMount, InUse};
+use super::attached::{AttachedMount, MountInUse};
 use super::identity::MountIdentity;
 use super::mounter::{Attachment, make_point};
 use super::point::MountPoint;
@@ -257,7 +257,7 @@ fn an_unmount_leaves_other_mounts_alone() {
         mount_bind(&place, dir.join("copy")).expect("a copy");
         unmount(&place, UnmountFlags::empty()).expect("unmounted");
         mount_over(&place);
-        assert_eq!(mount.unmount(), Err(InUse));
+        assert_eq!(mount.unmount(), Err(MountInUse));
         mount.hang_up();
         assert!(mount.is_gone() && is_other(&place));
     });
@@ -270,18 +270,18 @@ fn what_is_covered_or_in_use_stays_mounted() {
         let (_device, mount) = attach(&place);
         for cover in [&place, &dir.join("home")] {
             mount_over(cover);
-            assert_eq!(mount.unmount(), Err(InUse));
+            assert_eq!(mount.unmount(), Err(MountInUse));
             assert!(!mount.is_reached() && !mount.is_gone());
             assert!(ours(dir) == [place.as_path()] && is_other(cover));
             unmount(cover, UnmountFlags::empty()).expect("unmounted");
         }
         let root = mount.root().expect("it is reached");
-        assert_eq!(mount.unmount(), Err(InUse), "somebody is there");
+        assert_eq!(mount.unmount(), Err(MountInUse), "somebody is there");
         drop(root);
         let copy = dir.join("copy");
         fs::create_dir(&copy).expect("a directory");
         mount_bind(&place, &copy).expect("a copy");
-        assert_eq!(mount.unmount(), Err(InUse), "it would live on in the copy");
+        assert_eq!(mount.unmount(), Err(MountInUse), "it would live on in the copy");
         assert_eq!(ours(dir), [place.clone(), copy.clone()]);
         unmount(&copy, UnmountFlags::empty()).expect("unmounted");
         assert_eq!(mount.unmount(), Ok(()));

@@ -53,6 +53,7 @@ impl Scene {
                 _ => Vec::new(),
             },
             under_way: Vec::new(),
+            processes: Vec::new(),
         };
         let each = (1..).zip(self.pools);
         let pools = each.map(|(guid, name)| self.pool(name, guid, second)).collect();
