@@ -23,7 +23,7 @@ const START: Command = Command::new(
         name: "start",
         alias: None,
         about: "starts the daemon, if none runs",
-        flags: &[MEMORY, WEB, PROCESSES],
+        flags: &[MEMORY, WEB, ONE_PROCESS],
         operands: "",
     },
     start,
@@ -34,7 +34,7 @@ const RUN: Command = Command::new(
         name: "run",
         alias: None,
         about: "is the daemon, until stopped",
-        flags: &[Flag::long("detach", "leave the terminal's session"), MEMORY, WEB, PROCESSES],
+        flags: &[Flag::long("detach", "leave the terminal's session"), MEMORY, WEB, ONE_PROCESS],
         operands: "",
     },
     run,
@@ -106,11 +106,13 @@ const WEB: Flag = Flag::long_value(
     "show a page and metrics there: a loopback address, or a port alone (SAWMILL_WEB)",
 );
 
-/// Whether a mistake while it works for one pool costs that pool only.
-const PROCESSES: Flag =
-    Flag::long("process-per-pool", "hold each pool in a process of its own (SAWMILL_PROCESS_PER_POOL=1)");
+/// Whether a mistake while it works for one pool costs all pools.
+const ONE_PROCESS: Flag = Flag::long(
+    "one-process",
+    "hold all pools in one process: what ends one, ends all (SAWMILL_ONE_PROCESS=1)",
+);
 /// Asks for the same.
-const PROCESSES_VARIABLE: &str = "SAWMILL_PROCESS_PER_POOL";
+const ONE_PROCESS_VARIABLE: &str = "SAWMILL_ONE_PROCESS";
 
 const STOP_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
@@ -125,8 +127,8 @@ fn start(session: &mut Session, args: &Args) -> Outcome {
     wanted(args)?;
     let memory = args.value('m').map(|size| ["--memory", size]);
     let web = args.long_values("web").last().map(|address| ["--web", address]);
-    let processes = args.has_long("process-per-pool").then_some("--process-per-pool");
-    let words: Vec<&str> = memory.into_iter().chain(web).flatten().chain(processes).collect();
+    let one_process = args.has_long("one-process").then_some("--one-process");
+    let words: Vec<&str> = memory.into_iter().chain(web).flatten().chain(one_process).collect();
     if !words.is_empty() {
         let started = daemon::start_with(session.paths(), &words);
         if !started.map_err(|error| Stop::Failed(error.failure()))? {
@@ -159,16 +161,14 @@ fn tell_page(session: &mut Session) -> Outcome {
 
 fn wanted(args: &Args) -> Result<Wanted, Stop> {
     let web = web_page::wanted(args.long_values("web").last()).or_else(|error| usage(error.to_string()))?;
-    Ok(Wanted { memory_bytes: memory_bytes(args)?, web, pool_program: pool_program(args)? })
+    Ok(Wanted { memory_bytes: memory_bytes(args)?, web, pool_program: pool_program(args) })
 }
 
-/// This very program, if each pool is to have a process of its own.
-fn pool_program(args: &Args) -> Result<Option<PoolProgram>, Stop> {
-    let is_said = std::env::var_os(PROCESSES_VARIABLE).is_some_and(|value| value != "0");
-    if !is_said && !args.has_long("process-per-pool") {
-        return Ok(None);
-    }
-    Ok(Some(daemon::pool_program(&["daemon", "pool"])))
+/// Returns this very program, unless one process is to hold all pools.
+fn pool_program(args: &Args) -> Option<PoolProgram> {
+    let is_said = std::env::var_os(ONE_PROCESS_VARIABLE).is_some_and(|value| value != "0");
+    let is_one = is_said || args.has_long("one-process");
+    (!is_one).then(|| daemon::pool_program(&["daemon", "pool"]))
 }
 
 fn memory_bytes(args: &Args) -> Result<u64, Stop> {
@@ -239,6 +239,9 @@ fn status(session: &mut Session, args: &Args) -> Outcome {
     )?;
     if let Some(page) = page {
         writeln!(out, "   page: {}", page.url)?;
+    }
+    for process in &status.processes {
+        writeln!(out, "process: {}: pid {}", process.pool, process.pid)?;
     }
     for (pool, reason) in &status.failed {
         writeln!(out, "missing: {pool}: {}", reason.join("\n         "))?;

@@ -203,12 +203,13 @@ fn a_pool_whose_devices_are_gone_for_a_month_is_forgotten() {
     let hosts = TwoHosts::with_a_down();
     let place = &hosts.0;
     std::fs::remove_file(place.path("d1")).expect("removed");
-    let list = place.path(A).join("pools.cache");
+    // The process of the first pool has this list.
+    let list = place.path(A).join("pools/1/pools.cache");
+    ok_on(place, A, "daemon start");
+    ok_on(place, A, "daemon stop");
     let cached = || -> serde_json::Value {
         serde_json::from_slice(&std::fs::read(&list).expect("reads")).expect("a list")
     };
-    ok_on(place, A, "daemon start");
-    ok_on(place, A, "daemon stop");
     let mut pools = cached();
     let since = pools[0]["missing_since_secs"].as_u64().expect("since when is noted");
     pools[0]["missing_since_secs"] = (since - 31 * 24 * 3600).into();
@@ -216,6 +217,10 @@ fn a_pool_whose_devices_are_gone_for_a_month_is_forgotten() {
     ok_on(place, A, "daemon start");
     assert!(hosts.log_of(A).contains("is not tried again"), "{}", hosts.log_of(A));
     assert_eq!(cached(), serde_json::json!([]));
+    ok_on(place, A, "daemon stop");
+    ok_on(place, A, "daemon start");
+    assert!(!list.exists());
+    assert!(!ok_on(place, A, "daemon status").contains("missing"));
 }
 
 #[test]
@@ -314,7 +319,7 @@ fn a_pool_with_multihost_is_never_open_twice_and_says_so() {
         assert!(listed.contains(&line), "{listed}");
     }
 
-    let pid = ok_on(&place, A, "daemon status --pid");
+    let pid = place.processes_in(A).last().expect("the process of the pool").to_string();
     signal(&pid, "-STOP");
     std::thread::sleep(std::time::Duration::from_secs(4));
     signal(&pid, "-CONT");

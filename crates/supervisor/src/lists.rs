@@ -20,40 +20,63 @@ use env::Machine;
 
 use crate::granted;
 
-/// Gives each pool of a daemon's list a list of its own. Returns the numbers of all processes.
+/// Gives each pool of a daemon's list a list of its own. Returns the numbers of all processes. A damaged list is put
+/// aside.
 ///
 /// # Errors
 /// When a list cannot be written. Each pool is in a list at any moment.
 pub(crate) fn split_list(machine: &Arc<dyn Machine>, paths: &RunPaths) -> Result<Vec<u64>, CacheError> {
     let whole = list_of(machine, paths);
+    // The pools of the other lists can be brought back.
     let pools = whole.load().unwrap_or_else(|error| {
-        // The pools of the other lists can be brought back.
-        tracing::error!(error = %engine::refusal::chain(&error), "the list of pools is not read");
+        put_aside(machine, &error, &paths.pool_cache(), &paths.pool_cache().with_extension("damaged"));
         Vec::new()
     });
-    for pool in &pools {
+    let mut kept = BTreeSet::new();
+    let mut guids = BTreeSet::new();
+    for number in numbers(&**machine, paths) {
+        match list_of(machine, &paths.of_pool(number)).load() {
+            // A process that had no pool.
+            Ok(own) if own.is_empty() => forget(paths, number),
+            Ok(own) => {
+                kept.insert(number);
+                guids.extend(own.iter().map(|pool| pool.guid));
+            }
+            Err(error) => put_list_aside(machine, paths, number, &error),
+        }
+    }
+    // A pool is in both lists if the power went before the store below.
+    for pool in pools.iter().filter(|pool| !guids.contains(&pool.guid)) {
         let path = paths.pools_dir();
         let number = new_number(paths).map_err(|source| CacheError::Io { path, source })?;
         list_of(machine, &paths.of_pool(number)).store(std::slice::from_ref(pool))?;
+        kept.insert(number);
     }
     if !pools.is_empty() {
         whole.store(&[])?;
     }
-    let mut kept = Vec::new();
-    let mut guids = BTreeSet::new();
-    for number in numbers(&**machine, paths) {
-        match list_of(machine, &paths.of_pool(number)).load() {
-            Ok(pools) if !pools.is_empty() && pools.iter().all(|pool| guids.insert(pool.guid)) => {
-                kept.push(number);
-            }
-            // A process that had no pool, or a pool that was in both lists when the power went.
-            Ok(_) => forget(paths, number),
-            Err(error) => {
-                tracing::error!(error = %engine::refusal::chain(&error), "a pool is not brought back");
-            }
-        }
+    Ok(kept.into_iter().collect())
+}
+
+/// Puts the damaged list of a process beside the list of the daemon. The number can be used again.
+fn put_list_aside(machine: &Arc<dyn Machine>, paths: &RunPaths, number: u64, error: &CacheError) {
+    let aside = paths.pool_cache().with_extension(format!("{number}.damaged"));
+    if put_aside(machine, error, &paths.of_pool(number).pool_cache(), &aside) {
+        forget(paths, number);
     }
-    Ok(kept)
+}
+
+/// Renames a list that is damaged. Returns true if the list has its new name.
+fn put_aside(machine: &Arc<dyn Machine>, error: &CacheError, list: &Path, aside: &Path) -> bool {
+    tracing::error!(error = %engine::refusal::chain(error), "pools are not brought back");
+    if !matches!(error, CacheError::Damaged { .. }) {
+        return false;
+    }
+    match machine.rename(list, aside) {
+        Ok(()) => tracing::error!(file = %aside.display(), "the damaged list of pools was put aside"),
+        Err(ref error) => tracing::error!(%error, "the damaged list of pools stays"),
+    }
+    !list.exists()
 }
 
 /// Returns the pool of a process, as its list has the pool.
@@ -61,10 +84,11 @@ pub(crate) fn pool_in(machine: &Arc<dyn Machine>, paths: &RunPaths, number: u64)
     list_of(machine, &paths.of_pool(number)).load().ok()?.into_iter().next()
 }
 
-/// Puts the pools of all processes into the list of a daemon that holds all pools itself.
+/// Puts the pools of all processes into the list of a daemon that holds all pools itself. The damaged list of a process
+/// is put aside.
 ///
 /// # Errors
-/// When a list cannot be read or written. Each pool is in a list at any moment.
+/// When the list of the daemon cannot be read or written. Each pool is in a list at any moment.
 pub fn join_lists(machine: &Arc<dyn Machine>, paths: &RunPaths) -> Result<(), CacheError> {
     let numbers = numbers(&**machine, paths);
     if numbers.is_empty() {
@@ -72,15 +96,21 @@ pub fn join_lists(machine: &Arc<dyn Machine>, paths: &RunPaths) -> Result<(), Ca
     }
     let whole = list_of(machine, paths);
     let mut pools = whole.load()?;
-    for &number in &numbers {
-        for pool in list_of(machine, &paths.of_pool(number)).load()? {
-            if pools.iter().all(|known| known.guid != pool.guid) {
-                pools.push(pool);
+    // A pool is in both lists if the power went before a list below was forgotten. What a process has in its list hides
+    // no pool of another process.
+    let known: BTreeSet<u64> = pools.iter().map(|pool| pool.guid).collect();
+    let mut joined = Vec::new();
+    for number in numbers {
+        match list_of(machine, &paths.of_pool(number)).load() {
+            Ok(own) => {
+                joined.push(number);
+                pools.extend(own.into_iter().filter(|pool| !known.contains(&pool.guid)));
             }
+            Err(error) => put_list_aside(machine, paths, number, &error),
         }
     }
     whole.store(&pools)?;
-    numbers.into_iter().for_each(|number| forget(paths, number));
+    joined.into_iter().for_each(|number| forget(paths, number));
     Ok(())
 }
 
@@ -121,8 +151,8 @@ fn private() -> fs::DirBuilder {
 pub(crate) fn forget(paths: &RunPaths, number: u64) {
     granted::forget(paths, number);
     let paths = paths.of_pool(number);
-    // The directory for the state keeps the number taken, so it goes last. Both may be the same directory, which
-    // is another process's as soon as it is gone.
+    // The state directory keeps the number taken, so that this directory is removed last. The two directories may be
+    // one. As soon as the directory is removed, another process may have a directory of this name.
     let run = Some(paths.run_dir()).filter(|run| *run != paths.state_dir());
     for directory in run.into_iter().chain([paths.state_dir()]) {
         match fs::remove_dir_all(directory) {
@@ -181,6 +211,38 @@ mod tests {
         new_number(&paths).expect("a process that had no pool");
         assert_eq!(split_list(&machine, &paths).expect("split"), [1]);
         assert!(!paths.of_pool(2).state_dir().exists());
+    }
+
+    #[test]
+    fn a_damaged_list_of_a_process_is_put_aside_and_costs_no_other_pool() {
+        let damage = |paths: &RunPaths| fs::write(paths.of_pool(1).pool_cache(), b"[{").expect("written");
+        let aside =
+            |paths: &RunPaths| fs::read(paths.state_dir().join("pools.1.damaged")).expect("put aside");
+        for join in [false, true] {
+            let (_dir, machine, paths) = world();
+            list_of(&machine, &paths).store(&[pool("a", 7), pool("b", 8)]).expect("written");
+            split_list(&machine, &paths).expect("split");
+            damage(&paths);
+            if join {
+                join_lists(&machine, &paths).expect("joined");
+                assert_eq!(list_of(&machine, &paths).load().expect("a list"), [pool("b", 8)]);
+            } else {
+                assert_eq!(split_list(&machine, &paths).expect("split"), [2]);
+            }
+            assert_eq!(aside(&paths), b"[{");
+            assert!(!paths.of_pool(1).state_dir().exists());
+        }
+    }
+
+    #[test]
+    fn a_list_that_names_the_pool_of_another_process_hides_no_pool() {
+        let (_dir, machine, paths) = world();
+        list_of(&machine, &paths).store(&[pool("a", 7), pool("b", 8)]).expect("written");
+        split_list(&machine, &paths).expect("split");
+        list_of(&machine, &paths.of_pool(1)).store(&[pool("b", 8), pool("x", 8)]).expect("written");
+        assert_eq!(split_list(&machine, &paths).expect("split"), [1, 2]);
+        join_lists(&machine, &paths).expect("joined");
+        assert_eq!(list_of(&machine, &paths).load().expect("a list").last(), Some(&pool("b", 8)));
     }
 
     #[test]

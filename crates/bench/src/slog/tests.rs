@@ -54,7 +54,7 @@ fn one_seed_gives_one_table() {
 /// Cells end when the file is written once over, or after five seconds, in which slow pools sync a txg or more.
 #[test]
 fn the_table_has_the_shape_that_logs_are_bought_for() {
-    let plan = plan(&Logs::CLASSIC, &[1, 2, 4, 32], &[true, false], Duration::from_secs(3));
+    let plan = plan(&Logs::CLASSIC, &[1, 2, 4, 32], &[true, false], Duration::from_secs(2));
     let report = measured(&plan);
     let [flushed, safe] = report.tables.as_slice() else { panic!("two tables") };
     for table in &report.tables {
@@ -75,7 +75,7 @@ fn the_table_has_the_shape_that_logs_are_bought_for() {
 #[test]
 fn logs_scale() {
     let logs = [1, 2, 4, 8];
-    let mut plan = plan(&logs.map(Logs::Disks), &[32], &[false], Duration::from_secs(2));
+    let mut plan = plan(&logs.map(Logs::Disks), &[32], &[false], Duration::from_secs(1));
     plan.load.span_bytes = 1 << 30;
     // Of 32 writers eight logs have four each: most wait for a block before theirs in the chain, and for no log.
     plan.load.threads = 64;

@@ -10,6 +10,8 @@
 //! end when asked is killed by its number, and what it had mounted is detached.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+#[path = "../daemon_processes/mod.rs"]
+mod daemon_processes;
 mod namespaces;
 
 use std::fs::{self, File};
@@ -67,6 +69,8 @@ struct Setting {
     over_rings: bool,
     /// Whether logs that do not answer are waited for.
     patient: bool,
+    /// Whether the daemon holds the pool itself.
+    is_one_process: bool,
     /// The budget of the daemon's caches; otherwise the daemon chooses one by the machine's memory.
     memory_mib: Option<u64>,
     /// Namespaces of their own.
@@ -91,6 +95,11 @@ impl World {
     #[allow(dead_code, reason = "each test program uses a part of it")]
     pub fn patient(vdevs: &str, disk_mib: u64, over_rings: bool) -> Option<Self> {
         Self::with(vdevs, disk_mib, Setting { over_rings, patient: true, ..Setting::default() })
+    }
+
+    /// The same with a daemon that holds all pools itself.
+    pub fn in_one_process(vdevs: &str, disk_mib: u64) -> Option<Self> {
+        Self::made(vdevs, disk_mib, Setting { is_one_process: true, ..Setting::default() }, |_| {})
     }
 
     /// The same with a daemon whose caches have a budget of so many MiB.
@@ -233,19 +242,34 @@ impl World {
         self.daemon().expect("its lock file tells its number").as_raw_nonzero().to_string()
     }
 
-    /// What the kernel tells of the daemon.
-    #[allow(dead_code, reason = "each test program uses a part of it")]
-    pub fn daemon_proc(&self) -> PathBuf {
-        Path::new("/proc").join(self.daemon_pid())
+    /// The process that serves the pool's mounts: the daemon, or the process of the pool.
+    pub fn server(&self) -> Pid {
+        *self.processes().last().expect("lock files name its number")
     }
 
-    /// A figure of the daemon in KiB, by the figure's name in `/proc/PID/status`; none when the daemon
-    /// does not live.
-    pub fn daemon_kib(&self, name: &str) -> Option<u64> {
-        let pid = self.daemon()?.as_raw_nonzero();
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().ok()
+    /// The number of that process.
+    pub fn server_pid(&self) -> String {
+        self.server().as_raw_nonzero().to_string()
+    }
+
+    /// What the kernel tells of that process.
+    pub fn server_proc(&self) -> PathBuf {
+        Path::new("/proc").join(self.server_pid())
+    }
+
+    /// The daemon, and the process of each pool if the daemon has such processes.
+    pub fn processes(&self) -> Vec<Pid> {
+        daemon_processes::numbers(&self.run_dir())
+            .into_iter()
+            .filter_map(|number| self.process(number))
+            .collect()
+    }
+
+    /// A figure in KiB of the daemon and of the processes of its pools together, by the figure's name in
+    /// `/proc/PID/status`; none when one of them does not live.
+    pub fn processes_kib(&self, name: &str) -> Option<u64> {
+        let of = |process: &Pid| daemon_processes::kib(process.as_raw_nonzero().get(), name);
+        self.processes().iter().map(of).sum()
     }
 
     /// Runs `zpool` with these words; whether it succeeded.
@@ -282,6 +306,9 @@ impl World {
         if self.setting.patient {
             command.env("SAWMILL_LOG_DEADMAN", LOG_DEADMAN_SECS);
         }
+        if self.setting.is_one_process {
+            command.env("SAWMILL_ONE_PROCESS", "1");
+        }
         if let Some(mib) = self.setting.memory_mib {
             command.env("SAWMILL_MEMORY", format!("{mib}m"));
         }
@@ -317,7 +344,11 @@ impl World {
     /// The daemon's process, if it lives.
     pub fn daemon(&self) -> Option<Pid> {
         let text = fs::read_to_string(self.path("run/daemon.lock")).ok()?;
-        let number = text.trim().parse().ok()?;
+        self.process(text.trim().parse().ok()?)
+    }
+
+    /// The process that has this number where the daemon runs.
+    fn process(&self, number: i32) -> Option<Pid> {
         match &self.setting.inside {
             Some(namespaces) => namespaces.process(number),
             None => Pid::from_raw(number),

@@ -1,6 +1,9 @@
 //! The real daemon in a run-time directory of its own, started by the first command.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+#[path = "../daemon_processes/mod.rs"]
+mod daemon_processes;
+
 use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
@@ -78,6 +81,22 @@ impl Place {
     pub fn pid(&self) -> Option<String> {
         let printed = self.run("daemon status --pid");
         (printed.code == 0).then(|| printed.out.trim().to_owned())
+    }
+
+    /// The numbers of the daemon, and of the process of each pool if the daemon has such processes.
+    pub fn processes(&self) -> Vec<i32> {
+        self.processes_in("run")
+    }
+
+    /// The same for the daemon of another run-time directory.
+    pub fn processes_in(&self, run: &str) -> Vec<i32> {
+        daemon_processes::numbers(&self.path(run))
+    }
+
+    /// A figure in KiB of all these processes together, by the figure's name in `/proc/PID/status`.
+    pub fn processes_kib(&self, name: &str) -> u64 {
+        let of = |number| daemon_processes::kib(number, name).expect("it lives");
+        self.processes().into_iter().map(of).sum()
     }
 
     pub fn kill(&self) {

@@ -44,7 +44,7 @@ impl Slow {
     fn new() -> Option<Self> {
         let world = World::new("a", 1024)?;
         let mut guard = Command::new("sh");
-        guard.args(["-c", GUARD, &std::process::id().to_string(), &world.daemon_pid()]);
+        guard.args(["-c", GUARD, &std::process::id().to_string(), &world.server_pid()]);
         // Who interrupts the tests from a terminal does not reach another group.
         let guard = guard.process_group(0).spawn().expect("sh runs");
         Some(Self { world, guard })
@@ -63,7 +63,7 @@ impl Slow {
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(self.world.daemon().expect("its number"), signal).expect("it lives");
+        kill_process(self.world.server(), signal).expect("it lives");
     }
 }
 

@@ -45,16 +45,16 @@ fn has_flag(at: &Path, flag: &str) -> bool {
     kernel_line(at).expect("it is mounted")[0].split(',').any(|word| word == flag)
 }
 
-/// Descriptors through which the daemon serves mounts.
+/// Descriptors through which mounts are served.
 fn fuse_descriptors(world: &World) -> usize {
-    let all = fs::read_dir(world.daemon_proc().join("fd")).expect("a daemon");
+    let all = fs::read_dir(world.server_proc().join("fd")).expect("a daemon");
     let target = |entry: std::io::Result<fs::DirEntry>| fs::read_link(entry.ok()?.path()).ok();
     all.filter_map(target).filter(|path| path == Path::new("/dev/fuse")).count()
 }
 
-/// The daemon's threads; of those that the kernel lends to its rings, none.
+/// The threads of the process that serves the mounts; of those that the kernel lends to its rings, none.
 fn threads(world: &World) -> usize {
-    let all = fs::read_dir(world.daemon_proc().join("task")).expect("a daemon");
+    let all = fs::read_dir(world.server_proc().join("task")).expect("a daemon");
     let name =
         |entry: std::io::Result<fs::DirEntry>| fs::read_to_string(entry.ok()?.path().join("comm")).ok();
     all.filter_map(name).filter(|name| !name.starts_with("iou-wrk")).count()
@@ -247,9 +247,9 @@ fn neither_mounts_nor_busy_writers_add_threads() {
     world.finish();
 }
 
-/// The most memory that the daemon had, in MiB.
+/// The most memory that the daemon and the process of its pool had, in MiB.
 fn most_memory(world: &World) -> u64 {
-    world.daemon_kib("VmHWM").expect("a daemon") >> 10
+    world.processes_kib("VmHWM").expect("a daemon") >> 10
 }
 
 #[test]
@@ -287,16 +287,20 @@ pub fn serves_a_thousand_processes(world: &World) {
     assert!(grown < 128, "{grown} MiB more");
 }
 
-/// Nothing ends a process sooner than a thread or a descriptor that it does not get.
+/// Nothing ends a process sooner than a thread or a descriptor that it does not get. Only a process of the same user has
+/// its limits set without CAP_SYS_RESOURCE, and the process of a pool is another user's.
 #[test]
 fn a_mount_that_could_end_the_daemon_is_refused() {
-    let Some(world) = crate::world(&["prlimit"]) else { return };
+    if !crate::are_there(&["prlimit"]) {
+        return;
+    }
+    let Some(world) = World::in_one_process(crate::VDEVS, crate::DISK_MIB) else { return };
     let soft_is_hard = "[ $(prlimit --pid PID --nofile -o SOFT --noheadings) = $(prlimit --pid PID --nofile -o HARD --noheadings) ]";
-    let pid = world.daemon_pid();
+    let pid = world.server_pid();
     sh(&soft_is_hard.replace("PID", &pid), Path::new("/"));
     let datasets: Vec<String> = (0..12).map(|n| format!("{POOL}/d{n}")).collect();
     datasets.iter().for_each(|name| world.zfs(&format!("create -u {name}")));
-    let open = fs::read_dir(world.daemon_proc().join("fd")).expect("a daemon").count();
+    let open = fs::read_dir(world.server_proc().join("fd")).expect("a daemon").count();
     sh(&format!("prlimit --pid {pid} --nofile={}:", open + 104), Path::new("/"));
     let refused: Vec<String> =
         datasets.iter().filter_map(|name| world.zfs_refuses(&format!("mount {name}"))).collect();
@@ -316,7 +320,7 @@ fn a_mount_that_could_end_the_daemon_is_refused() {
 fn a_mount_that_could_take_the_last_thread_is_refused() {
     let Some(world) = crate::world(&[]) else { return };
     let Some(group) = PidsGroup::make() else { return };
-    group.set("cgroup.procs", &world.daemon_pid());
+    group.set("cgroup.procs", &world.server_pid());
     // Room for what commands need, and not for what the work at hand may need.
     group.set("pids.max", &(threads(&world) + 16).to_string());
     let datasets: Vec<String> = (0..8).map(|n| format!("{POOL}/d{n}")).collect();
@@ -531,10 +535,10 @@ fn what_was_looked_at_is_seen_again_without_asking_the_daemon() {
     world.zpool(&format!("sync {POOL}"));
     let seen = || Command::new("timeout").args(["-s", "KILL", "10", "ls", "-1R"]).current_dir(&root).output();
     let [first, second] = [seen(), seen()].map(|output| output.expect("it runs").stdout);
-    let daemon = world.daemon().expect("its number");
-    kill_process(daemon, Signal::STOP).expect("it lives");
+    let server = world.server();
+    kill_process(server, Signal::STOP).expect("it lives");
     let without = seen();
-    kill_process(daemon, Signal::CONT).expect("it lives");
+    kill_process(server, Signal::CONT).expect("it lives");
     assert_eq!((&second, &without.expect("it runs").stdout), (&first, &first));
     // What has changed is seen.
     sh("rm 1/a; mv 2/b 3/d; ls -1R", &root);

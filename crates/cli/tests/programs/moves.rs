@@ -194,9 +194,32 @@ fn what_is_refused_has_changed_nothing() {
     world.finish();
 }
 
+/// A process of its own for each pool refuses what the next test has done in one process, because a mount on which
+/// another pool is mounted stays where it is.
+#[test]
+fn a_parent_of_another_pools_mount_is_mounted_over_nothing() {
+    let Some(world) = crate::world(&[]) else { return };
+    let top = beside(&world, "top");
+    let place = |below: &str| format!("{}{below}", top.display());
+    let disk = beside(&world, "other");
+    File::create(&disk).and_then(|file| file.set_len(128 << 20)).expect("a disk");
+    world.zfs(&format!("create -o mountpoint={} tank/m", place("/x")));
+    world.zpool(&format!("create -m {} zother {}", place("/x/y"), disk.display()));
+    world.zfs(&format!("create -u -o mountpoint={} tank/z", place("")));
+    fs::write(top.join("x/y/whose"), "other").expect("written");
+    let refused = world.zfs_refuses("mount tank/z").expect("a pool is mounted below");
+    assert!(refused.starts_with("cannot mount 'tank/z': it would hide what is mounted below"), "{refused}");
+    assert_eq!(mounts(&world), ["tank mnt", "tank/m top/x", "zother top/x/y"]);
+    assert_eq!(fs::read_to_string(top.join("x/y/whose")).expect("it is there"), "other");
+    world.zpool("destroy zother");
+    world.zfs("mount tank/z");
+    assert_eq!(mounts(&world), ["tank mnt", "tank/m top/x", "tank/z top"]);
+    world.finish();
+}
+
 #[test]
 fn a_parent_is_never_mounted_over_its_child() {
-    let Some(world) = crate::world(&[]) else { return };
+    let Some(world) = World::in_one_process(crate::VDEVS, crate::DISK_MIB) else { return };
     let top = beside(&world, "top");
     let place = |below: &str| format!("{}{below}", top.display());
     // The names are in the reverse order of the mount points, in two pools.

@@ -75,10 +75,7 @@ fn median_of(command: impl Fn() -> Printed) -> (Duration, Printed) {
 }
 
 pub(super) fn resident_bytes(place: &Place) -> u64 {
-    let status =
-        std::fs::read_to_string(format!("/proc/{}/status", place.pid().expect("a daemon"))).expect("there");
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("a size");
-    line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).expect("a number") << 10
+    place.processes_kib("VmRSS") << 10
 }
 
 /// A command of a user who has part in no flood.
@@ -166,7 +163,8 @@ fn users_who_hang_up_at_once_do_not_delay_root() {
 }
 
 fn threads_of(place: &Place) -> usize {
-    std::fs::read_dir(format!("/proc/{}/task", place.pid().expect("a daemon"))).expect("it lives").count()
+    let of = |number| std::fs::read_dir(format!("/proc/{number}/task")).expect("it lives").count();
+    place.processes().into_iter().map(of).sum()
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn requests_that_no_command_sends_end_no_daemon_and_delay_no_root() {
     }
     place.ok(&format!("zfs allow -u {NOBODY} {PERMISSIONS} tank/u"));
     let other = place.ok(SETTINGS);
-    let (pid, before_bytes) = (place.pid(), resident_bytes(&place));
+    let (processes, before_bytes) = (place.processes(), resident_bytes(&place));
     let (answered, is_over) = (Answered::default(), AtomicBool::new(false));
     let socket = place.path("run/look");
     let slowest = std::thread::scope(|scope| {
@@ -247,7 +247,7 @@ fn requests_that_no_command_sends_end_no_daemon_and_delay_no_root() {
         count(&answered.silent),
         growth_bytes >> 20,
     );
-    assert_eq!(place.pid(), pid, "the daemon lives; log: {}", place.log());
+    assert_eq!(place.processes(), processes, "the processes live; log: {}", place.log());
     assert!(
         count(&answered.done) > number / 20 && count(&answered.refused) > number / 20,
         "hardly a request is understood"

@@ -13,19 +13,33 @@ const LONG: &[&str] = &[
     "pool/crash sweeps::a_power_cut_while_free_space_is_initialized_damages_nothing",
     "cli/daemon pools_with_few_features_are_whole_and_can_be_upgraded",
     "pool/crash sweeps::a_power_cut_while_free_space_is_trimmed_damages_nothing",
-    "cli/programs soak::a_soak_loses_nothing_and_the_daemon_does_not_grow",
     "pool/crash foreground::commits_hardly_wait_for_work_in_the_background",
     "pool/workloads sizes::every_sector_size_has_its_ring_of_uberblocks",
     "pool/workloads sizes::a_pool_grows_with_its_devices",
-    "cli/daemon who_waits_for_another_change_is_told_so_and_can_give_up",
     "pool/golden_write pools_with_the_features_of_openzfs_2_3_stay_sound",
     "pool/crash removals::removing_a_failing_log_does_not_hang",
     "pool/crash sweeps::a_sweep_under_load_leaves_every_block_as_it_was",
     "cli/gluster neither_a_daemon_that_is_killed_nor_a_log_that_is_gone_stops_a_writer",
     "cli/gluster what_is_acknowledged_is_on_each_brick_though_all_daemons_are_killed",
+];
+
+/// Tests that hardly use a processor, because they wait for something that takes its time. They run beside the others.
+const WAITING: &[&str] = &[
+    "cli/processes a_process_that_does_not_answer_keeps_no_other_pool_from_use",
+    "cli/daemon who_waits_for_another_change_is_told_so_and_can_give_up",
+    "cli/programs differences::a_comparison_leaves_no_snapshot_when_somebody_reads_it_or_the_daemon_dies",
+    "cli/daemon a_slow_change_of_one_pool_stops_no_other",
     "cli/programs frozen::writers_go_on_though_their_log_does_not_answer",
     "cli/programs frozen::a_lone_writer_goes_on_though_its_log_does_not_answer",
+    "cli/programs standby::a_server_on_a_replica_has_what_was_committed_before_its_last_snapshot",
+    "cli/programs soak::a_soak_loses_nothing_and_the_daemon_does_not_grow",
+    "cli/storm a_storm_of_commands_and_kills_leaves_what_was_promised",
 ];
+
+/// True for a test that hardly uses a processor.
+pub fn waits(name: &str) -> bool {
+    WAITING.contains(&name)
+}
 
 /// The limit of the test of this name.
 pub fn of(_name: &str) -> Duration {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  cargo test --no-run ─► programs ─► --list ─► cases, the long ones first
-//!                                                │  so many at a time as there are cores
+//!                                                │  so many at a time as there are cores, and one that waits
 //!              ┌─────────────────────────────────┘
 //!              ▼
 //!   PROGRAM --exact NAME ──ends───► passed, or failed with all that it printed
@@ -74,17 +74,22 @@ fn jobs() -> usize {
     told.unwrap_or_else(|| thread::available_parallelism().map_or(2, Into::into))
 }
 
-/// Runs them; whether all passed.
+/// Tests that are not begun yet, with their numbers.
+type Queue = Mutex<VecDeque<(usize, Case)>>;
+
+/// Runs them; whether all passed. Tests that wait are run one after the other, beside `jobs` others.
 fn run_all(cases: Vec<Case>, jobs: usize, place: &Path) -> bool {
     let mut report = Report::new(cases.len());
-    let queue = Mutex::new(cases.into_iter().enumerate().collect::<VecDeque<_>>());
-    let next = || queue.lock().ok()?.pop_front();
+    let (waiting, busy): (VecDeque<_>, VecDeque<_>) =
+        cases.into_iter().enumerate().partition(|(_, case)| limits::waits(&case.name));
+    let (waiting, busy) = (Queue::new(waiting), Queue::new(busy));
+    let next = |queue: &Queue| queue.lock().ok()?.pop_front();
     let (ended, endings) = mpsc::channel::<(Case, Outcome)>();
     thread::scope(|scope| {
-        for _ in 0..jobs {
+        for queue in std::iter::once(&waiting).chain(std::iter::repeat_n(&busy, jobs)) {
             let (ended, next) = (ended.clone(), &next);
             scope.spawn(move || {
-                while let Some((number, case)) = next() {
+                while let Some((number, case)) = next(queue) {
                     let outcome = case.run(&place.join(number.to_string()));
                     if ended.send((case, outcome)).is_err() {
                         return;

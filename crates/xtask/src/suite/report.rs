@@ -1,5 +1,6 @@
 //! What is told of a run: failures at once and again at the end, progress, and where the time went.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::case::{Case, Outcome, Verdict};
@@ -55,6 +56,10 @@ impl Report {
         for (took, busy, name) in self.times.iter().take(LONGEST) {
             println!("{:7.1} {:7.1}  {name}", took.as_secs_f64(), busy.as_secs_f64());
         }
+        println!("\nthe programs, in seconds that all their tests took one by one, and their tests:");
+        for (took, count, program) in self.programs().into_iter().take(LONGEST) {
+            println!("{:7.0} {count:7}  {program}", took.as_secs_f64());
+        }
         let sum =
             |of: fn(&(Duration, Duration, String)) -> Duration| self.times.iter().map(of).sum::<Duration>();
         let (took, busy) = (sum(|time| time.0).as_secs(), sum(|time| time.1).as_secs());
@@ -65,5 +70,19 @@ impl Report {
         }
         println!("{} passed, {} failed", self.passed, self.failed.len());
         self.failed.is_empty() && self.passed == self.cases
+    }
+
+    /// The programs of the tests that have ended, the longest first.
+    fn programs(&self) -> Vec<(Duration, usize, &str)> {
+        let mut sums: BTreeMap<&str, (Duration, usize)> = BTreeMap::new();
+        for (took, _, name) in &self.times {
+            let program = name.split(' ').next().unwrap_or_default();
+            let (sum, count) = sums.entry(program).or_default();
+            (*sum, *count) = (*sum + *took, *count + 1);
+        }
+        let mut programs: Vec<_> =
+            sums.into_iter().map(|(program, (sum, count))| (sum, count, program)).collect();
+        programs.sort_by(|a, b| b.cmp(a));
+        programs
     }
 }

@@ -4,6 +4,8 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+
 use super::MEMORY_MIB;
 use super::progress::SoakProgress;
 use crate::mounted::World;
@@ -48,7 +50,7 @@ pub struct Gauge {
     /// How many lines have been printed.
     lines: u32,
     round: Instant,
-    daemon: String,
+    processes: Vec<Pid>,
     /// The samples of this round.
     samples: Vec<DaemonSample>,
     resident_max_kib: u64,
@@ -61,7 +63,7 @@ impl Gauge {
             begun: Instant::now(),
             lines: 0,
             round: Instant::now(),
-            daemon: String::new(),
+            processes: Vec::new(),
             samples: Vec::new(),
             resident_max_kib: 0,
             descriptors_max: 0,
@@ -70,7 +72,7 @@ impl Gauge {
 
     /// A round begins, with a daemon that must live until it is killed.
     pub fn begin(&mut self, world: &World) {
-        self.daemon = world.daemon_pid();
+        self.processes = world.processes();
         self.round = Instant::now();
         self.samples.clear();
     }
@@ -81,10 +83,10 @@ impl Gauge {
         if self.samples.last().is_some_and(|last| at < last.at + LOOK_EVERY) {
             return;
         }
-        assert_eq!(world.daemon_pid(), self.daemon, "the daemon is another one");
-        let resident_kib = world.daemon_kib("VmRSS").expect("the daemon lives");
+        assert_eq!(world.processes(), self.processes, "a process is another one");
+        let resident_kib = world.processes_kib("VmRSS").expect("the daemon lives");
         let descriptors =
-            fs::read_dir(world.daemon_proc().join("fd")).expect("the daemon lives").count() as u64;
+            fs::read_dir(world.server_proc().join("fd")).expect("the daemon lives").count() as u64;
         self.samples.push(DaemonSample { at, resident_kib, descriptors });
         self.resident_max_kib = self.resident_max_kib.max(resident_kib);
         self.descriptors_max = self.descriptors_max.max(descriptors);
