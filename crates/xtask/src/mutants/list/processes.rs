@@ -5,10 +5,10 @@ use super::{Mutant, lib, test};
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "process-outlives-its-daemon",
-        what: "The process of a pool goes on when its daemon has ended.",
-        file: "crates/daemon/src/pool_process.rs",
-        old: "_ => return send_to_itself(Signal::KILL),",
-        new: "_ if MUTANT => std::thread::park(),\n_ => return send_to_itself(Signal::KILL),",
+        what: "The process of a pool that heeds nothing goes on when its daemon has ended.",
+        file: "crates/confine/src/lib.rs",
+        old: "set_parent_process_death_signal(Some(Signal::KILL))?;",
+        new: "set_parent_process_death_signal((!MUTANT).then_some(Signal::KILL))?;",
         lane: test("sawmill-cli", "processes", "no_process_of_a_pool_outlives_its_daemon"),
     },
     Mutant {
