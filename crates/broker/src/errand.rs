@@ -42,7 +42,9 @@ pub(crate) enum Errand {
     /// `()`. A panic is about to end the process.
     LastWords { words: String },
     /// `Result<OpenedFacts, DeviceFault>`; the descriptors of an [`device::OpenedFile`].
-    Open { path: Bytes, is_writing: bool },
+    Open { path: Bytes, mode: WireMode },
+    /// `()`. Others may have a device that was opened so as to hold it.
+    LetGo { hold: u64 },
     /// `Result<Vec<u8>, RemoteError>`
     Read { path: Bytes },
     /// `Result<(), RemoteError>`
@@ -139,10 +141,12 @@ pub(crate) struct OpenedFacts {
     is_prompt: bool,
     /// The alignments of the second descriptor, if there is one.
     pub direct: Option<(u32, u32)>,
+    /// The number of the hold, if the device is held.
+    pub hold: Option<u64>,
 }
 
 impl OpenedFacts {
-    pub fn of(opened: &device::OpenedFile) -> Self {
+    pub fn of(opened: &device::OpenedFile, hold: Option<u64>) -> Self {
         let device::OpenedFile { info, direct, is_memory, is_prompt, .. } = opened;
         Self {
             size_bytes: info.size_bytes,
@@ -154,6 +158,7 @@ impl OpenedFacts {
             is_memory: *is_memory,
             is_prompt: *is_prompt,
             direct: direct.as_ref().map(|direct| (direct.offset_align, direct.memory_align)),
+            hold,
         }
     }
 
@@ -162,6 +167,7 @@ impl OpenedFacts {
         mode: OpenMode,
         buffered: std::os::fd::OwnedFd,
         direct: Option<device::DirectFile>,
+        hold: Option<device::Hold>,
     ) -> device::OpenedFile {
         let info = DeviceInfo {
             size_bytes: self.size_bytes,
@@ -172,7 +178,7 @@ impl OpenedFacts {
             can_discard: self.can_discard,
         };
         let (is_memory, is_prompt) = (self.is_memory, self.is_prompt);
-        device::OpenedFile { info, mode, buffered, direct, is_memory, is_prompt }
+        device::OpenedFile { info, mode, buffered, direct, is_memory, is_prompt, hold }
     }
 }
 
@@ -221,8 +227,32 @@ pub(crate) fn may_claim(user: &UserIds, place: &Path, altroot: Option<&Path>, ho
     }
 }
 
-pub(crate) fn mode_of(is_writing: bool) -> OpenMode {
-    if is_writing { OpenMode::ReadWrite } else { OpenMode::ReadOnly }
+/// [`OpenMode`] on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum WireMode {
+    ReadOnly,
+    ReadWrite,
+    Hold,
+}
+
+impl From<OpenMode> for WireMode {
+    fn from(mode: OpenMode) -> Self {
+        match mode {
+            OpenMode::ReadOnly => Self::ReadOnly,
+            OpenMode::ReadWrite => Self::ReadWrite,
+            OpenMode::Hold => Self::Hold,
+        }
+    }
+}
+
+impl From<WireMode> for OpenMode {
+    fn from(mode: WireMode) -> Self {
+        match mode {
+            WireMode::ReadOnly => Self::ReadOnly,
+            WireMode::ReadWrite => Self::ReadWrite,
+            WireMode::Hold => Self::Hold,
+        }
+    }
 }
 
 pub(crate) fn readers_of(is_for_anybody: bool) -> Readers {

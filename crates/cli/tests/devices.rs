@@ -3,6 +3,7 @@
 
 mod place;
 
+use oracle::loop_disk::LoopDisk;
 use oracle::zdb::Zdb;
 use place::Place;
 
@@ -411,6 +412,50 @@ fn hot_spares_stand_in_and_are_given_back_or_kept() {
         ["mirror-0 ONLINE", "W/d3 ONLINE", "W/d2 ONLINE", "logs", "W/l1 ONLINE", "spares", "W/d4 AVAIL"];
     becomes(&place, &whole);
     judged(&place);
+}
+
+#[test]
+fn a_hot_spare_that_waits_is_no_free_device() {
+    let place = Place::with_files();
+    place.file("spare", 96);
+    let Some(disk) = LoopDisk::over(&place.path("spare")) else { return };
+    let spare = disk.path();
+    let is_free = || {
+        let mut mkfs = std::process::Command::new("mkfs.ext4");
+        mkfs.args(["-q", "-F", "-n", spare]).output().expect("mkfs.ext4 runs").status.success()
+    };
+    // It is looked for after each txg.
+    let becomes = |want: bool| {
+        for _ in 0..200 {
+            if is_free() == want {
+                return true;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        false
+    };
+    assert!(is_free());
+    place.ok(&format!("zpool create -m none one mirror W/d1 W/d2 spare {spare}"));
+    place.ok(&format!("zpool create -m none two mirror W/l1 W/l2 spare {spare}"));
+    place.ok("zpool sync");
+    assert!(becomes(false), "{}", place.log());
+    // The other pool holds the spare now.
+    place.ok("zpool export one");
+    place.ok("zpool sync");
+    assert!(becomes(false));
+    place.ok("zpool import -N -d W/ -d /dev one");
+    // The spare is put to work though both pools hold it, and held again when its work is done.
+    place.ok(&format!("zpool replace two W/l1 {spare}"));
+    place.ok("zpool wait -t resilver two");
+    assert!(!is_free());
+    place.ok(&format!("zpool detach two {spare}"));
+    place.ok("zpool sync");
+    assert!(becomes(false));
+    place.ok(&format!("zpool remove one {spare}"));
+    place.ok(&format!("zpool remove two {spare}"));
+    assert!(becomes(true));
+    place.ok("zpool destroy two");
+    place.ok("zpool destroy one");
 }
 
 /// The cache devices that `zpool status` lists.

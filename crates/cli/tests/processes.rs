@@ -3,12 +3,15 @@
 //! ```text
 //!  this program ─┬─ as the daemon ─► this program as the process of "tank", over devices that end it on order
 //!                │                └► this program as the process of "other"
-//!                └─ the tests: a writer on "other" measures the time of each fsync
+//!                └─ the tests: a writer on "other" measures the time of each fsync, and so does PostgreSQL
 //! ```
 #![forbid(unsafe_code)]
 
+mod database;
 mod fragile;
 mod mounted;
+#[path = "programs/shell.rs"]
+mod shell;
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -21,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use control::{Client, RunPaths};
 use daemon::Wanted;
+use database::Database;
 use fragile::{DISKS, DeviceOrder, FragileDisks};
 use mounted::{POOL, World};
 use oracle::program::{self, Test};
@@ -33,6 +37,10 @@ const NUMBER: &str = "SAWMILL_POOL_NUMBER";
 const MEMORY_BYTES: u64 = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 const FILE_BYTES: usize = 300_000;
+/// The disks are files with holes.
+const DISK_BYTES: u64 = 1 << 30;
+/// A commit of another pool, or a transaction of a database there, that takes longer was held up.
+const COMMIT_MAX: Duration = Duration::from_secs(2);
 
 /// The tests, for a `main` that leaves the first thread to the process of a pool.
 const TESTS: &[Test] = oracle::tests![
@@ -163,7 +171,7 @@ fn disk(world: &World, name: &str) -> PathBuf {
 /// Makes a pool on a disk of its name.
 fn create(world: &World, name: &str, at: &Path) {
     let disk = disk(world, name);
-    File::create(&disk).and_then(|disk| disk.set_len(96 << 20)).expect("a disk");
+    File::create(&disk).and_then(|disk| disk.set_len(DISK_BYTES)).expect("a disk");
     world.zpool(&format!("create -f -m {} {name} {}", at.display(), disk.display()));
 }
 
@@ -226,6 +234,40 @@ fn beside_commits(world: &World, work: impl FnOnce()) -> Duration {
     })
 }
 
+/// PostgreSQL on the pool "other", with clients at work.
+struct BusyDatabase {
+    database: Database,
+    clients: Child,
+}
+
+impl BusyDatabase {
+    /// `None` if PostgreSQL is not installed and that may be so.
+    fn beside(world: &World) -> Option<Self> {
+        let data = dir(world).join("other/data");
+        fs::create_dir(&data).expect("a directory");
+        let database = Database::new(data)?;
+        let clients = database.start_clients(0);
+        Some(Self { database, clients })
+    }
+
+    /// Its clients have seen no error and no long transaction, and what they saw committed is there.
+    fn finish(mut self) {
+        assert!(self.clients.try_wait().expect("a child of ours").is_none(), "a client has seen an error");
+        self.database.kill(self.clients);
+        let (seen, longest) = (self.database.seen(0), self.database.longest(0));
+        println!(
+            "PostgreSQL: {} commits, the longest transaction took {longest:?}",
+            seen.iter().sum::<usize>()
+        );
+        assert!(seen.iter().all(|commits| *commits > 10), "{seen:?}");
+        assert!(longest < COMMIT_MAX, "{longest:?}");
+        self.database.forget_killed();
+        self.database.start();
+        self.database.check(0, &seen);
+        self.database.stop();
+    }
+}
+
 /// What ends the process of "tank", and how the test meets that.
 #[derive(Clone, Copy, Debug)]
 enum End {
@@ -281,6 +323,7 @@ fn a_pool_whose_process_ends_loses_nothing_and_no_other_pool_notices() {
     let Some(pools) = Pools::new() else { return };
     let world = &pools.world;
     let daemon = world.daemon_pid();
+    let Some(database) = BusyDatabase::beside(world) else { return };
     for (nth, end) in End::ALL.into_iter().enumerate() {
         let (file, bytes) = (world.root().join(format!("kept{nth}")), vec![nth as u8 + 1; FILE_BYTES]);
         write_synced(&file, &bytes).expect("it is promised");
@@ -301,7 +344,7 @@ fn a_pool_whose_process_ends_loses_nothing_and_no_other_pool_notices() {
         pools.within("a pool below is mounted again", |_| is_mounted(&third).then_some(()));
         write_synced(&third.join("file"), b"of third").expect("it can be used");
         println!("{end:?}: the longest commit of the other pool took {longest:?}");
-        assert!(longest < Duration::from_secs(2), "{end:?}: {longest:?}");
+        assert!(longest < COMMIT_MAX, "{end:?}: {longest:?}");
         assert_eq!(fs::read(&file).expect("it is there"), bytes, "{end:?}");
         assert_eq!(world.daemon_pid(), daemon, "{end:?}: the daemon goes on");
         // The fourth end in ten minutes would keep the pool closed.
@@ -312,6 +355,7 @@ fn a_pool_whose_process_ends_loses_nothing_and_no_other_pool_notices() {
             create(world, "third", &world.root().join("third"));
         }
     }
+    database.finish();
     let log = log(world);
     for words in ["this panic belongs to a test", "the process of the pool has ended"] {
         assert!(log.contains(words), "{words}: {log}");
@@ -329,9 +373,15 @@ fn an_import_that_ends_its_process_is_refused_and_no_other_pool_notices() {
     let Some(pools) = Pools::new() else { return };
     let world = &pools.world;
     let daemon = world.daemon_pid();
-    write_synced(&world.root().join("kept"), &[5; FILE_BYTES]).expect("it is promised");
+    let Some(database) = BusyDatabase::beside(world) else { return };
     // It is mounted below "tank".
     world.zpool("destroy third");
+    write_synced(&world.root().join("kept"), &[5; FILE_BYTES]).expect("it is promised");
+    let longest = beside_commits(world, || end_each_replay(&pools));
+    println!("replay: the longest commit of the other pool took {longest:?}");
+    assert!(longest < COMMIT_MAX, "replay: {longest:?}");
+    world.import();
+    assert_eq!(fs::read(world.root().join("kept")).expect("it was replayed"), [5; FILE_BYTES]);
     world.zpool("export tank");
     for order in [DeviceOrder::PanicInRead, DeviceOrder::PanicInWrite, DeviceOrder::FaultInWrite] {
         order.give(&disk(world, "a"));
@@ -342,14 +392,30 @@ fn an_import_that_ends_its_process_is_refused_and_no_other_pool_notices() {
             let is_panic = order != DeviceOrder::FaultInWrite;
             assert_eq!(why.contains("this panic belongs to a test"), is_panic, "{order:?}: {why}");
         });
-        assert!(longest < Duration::from_secs(2), "{order:?}: {longest:?}");
+        println!("import, {order:?}: the longest commit of the other pool took {longest:?}");
+        assert!(longest < COMMIT_MAX, "{order:?}: {longest:?}");
         DeviceOrder::take_back(&disk(world, "a"));
         assert_eq!(world.zpool("list -Ho name"), "other\n");
     }
     assert_eq!(world.daemon_pid(), daemon, "the daemon goes on");
     world.import();
     assert_eq!(fs::read(world.root().join("kept")).expect("it is there"), [5; FILE_BYTES]);
+    database.finish();
     pools.finish();
+}
+
+/// Ends the process of "tank", and each process that replays the log of "tank", until the pool stays closed.
+fn end_each_replay(pools: &Pools) {
+    let disk = disk(&pools.world, "a");
+    DeviceOrder::PanicInWrite.give(&disk);
+    kill_process(pools.process_of(POOL), Signal::KILL).expect("it lives");
+    let why = pools.within("the pool stays closed", |pools| {
+        let why = pools.world.run("zpool", "status tank");
+        let why = String::from_utf8_lossy(&why.stderr).into_owned();
+        why.contains("try again").then_some(why)
+    });
+    assert!(why.contains("this panic belongs to a test"), "{why}");
+    DeviceOrder::take_back(&disk);
 }
 
 /// Kills the processes of "tank" until the pool stays closed. Returns what commands say of the pool.
@@ -485,12 +551,16 @@ fn two_pools_of_one_name_are_not_open_at_once() {
     assert!(why.contains("is reserved as a hot spare for pool other"), "{why}");
     let why = world.refused(&format!("add -f third {}", disk(world, "a").display()));
     assert!(why.contains("is part of active pool 'tank'"), "{why}");
-    world.zpool(&format!("create -m none more {}", more.display()));
+    let side = disk(world, "side");
+    File::create(&side).and_then(|disk| disk.set_len(96 << 20)).expect("a disk");
+    world.zpool(&format!("create -m none more mirror {} {}", more.display(), side.display()));
+    let why = world.refused("split more other");
+    assert!(why.contains("pool already exists"), "{why}");
     let guid = world.zpool("get -Hpo value guid more");
     world.zpool("export more");
-    let why = world.refused(&format!("import -d {} {} tank", more.display(), guid.trim()));
+    let why = world.refused(&format!("import -d {} {} tank", world.disks().display(), guid.trim()));
     assert!(why.contains("a pool with that name already exists"), "{why}");
-    world.zpool(&format!("import -d {} {}", more.display(), guid.trim()));
+    world.zpool(&format!("import -d {} {}", world.disks().display(), guid.trim()));
     assert_eq!(world.zpool("list -Ho name"), "more\nother\ntank\nthird\n");
     world.zpool("destroy more");
     pools.finish();

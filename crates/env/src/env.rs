@@ -44,6 +44,9 @@ pub enum OpenMode {
     ReadOnly,
     /// Reads and writes; fails with [`DeviceError::InUse`] when somebody else holds it so.
     ReadWrite,
+    /// Reads only, and keeps programs and other daemons from a block device until this daemon opens the device so as to
+    /// write. Fails with [`DeviceError::InUse`] when somebody else holds it.
+    Hold,
 }
 
 /// When a write counts as done.

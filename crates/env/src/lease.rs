@@ -27,7 +27,7 @@ impl Shelf {
     /// # Errors
     /// [`DeviceError::InUse`] when it has a writer already and another is asked for.
     pub fn open(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn Device>, DeviceError> {
-        if mode == OpenMode::ReadOnly {
+        if mode != OpenMode::ReadWrite {
             return Ok(Arc::clone(&self.device));
         }
         if self.is_taken.swap(true, Ordering::SeqCst) {

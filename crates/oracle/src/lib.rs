@@ -6,6 +6,7 @@ pub mod golden;
 pub mod grub;
 pub mod image;
 pub mod lane;
+pub mod loop_disk;
 pub mod needs;
 pub mod program;
 pub mod told;

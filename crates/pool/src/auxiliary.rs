@@ -170,6 +170,8 @@ impl Pool {
         let mut auxiliaries = self.auxiliaries.lock();
         auxiliaries.spares.retain(|spare| spare.guid != guid);
         auxiliaries.caches.retain(|cache| cache.leaf.guid() != guid);
+        drop(auxiliaries);
+        self.held_spares.retain(|held| held != guid);
         Ok(())
     }
 }

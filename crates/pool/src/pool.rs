@@ -43,6 +43,7 @@ use crate::space::deferred::Deferred;
 use crate::space::early_room::EarlyRoom;
 use crate::space::maps::SpaceMaps;
 use crate::space::{Room, SpaceGuard};
+use crate::spares::HeldSpares;
 use crate::sweeps::Sweeps;
 use crate::txg::tasks::TaskQueue;
 use crate::{Ending, Host, PoolError};
@@ -190,6 +191,8 @@ pub struct Pool {
     pub(crate) auxiliaries: Mutex<Auxiliaries>,
     /// A hot spare is being put to work.
     pub(crate) standing_in: AtomicBool,
+    /// The devices of hot spares that wait, held so that nobody else writes to them.
+    pub(crate) held_spares: HeldSpares,
     /// Devices that were given up because they did not answer.
     pub(crate) given_up: Mutex<GivenUp>,
     pub(crate) events: Arc<PoolEvents>,
@@ -299,6 +302,7 @@ impl Pool {
             detached: Mutex::default(),
             auxiliaries: Mutex::default(),
             standing_in: AtomicBool::new(false),
+            held_spares: HeldSpares::default(),
             given_up: Mutex::default(),
             absences: Absences::default(),
             taking_back: AtomicBool::new(false),
@@ -511,6 +515,7 @@ impl Pool {
             self.look_for_absences();
             self.grow_if_wanted();
             self.replace_failed();
+            self.hold_spares();
             self.resilver_after_checkpoint();
         }
     }
@@ -569,6 +574,7 @@ impl Pool {
         closed?;
         self.stop().await;
         self.multihost.end().await;
+        self.held_spares.let_go();
         self.close_devices().await;
         self.tell_closed(state);
         Ok(())

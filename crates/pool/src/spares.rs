@@ -9,7 +9,8 @@
 //!           gone from the list: the spare is a device of the pool ◄── the device is detached
 //! ```
 //! Pools may share a spare: it is on several lists with one guid. Whoever puts it to work first has its device open,
-//! and with that locked; others find it in use and look for the next.
+//! and with that locked; others find it in use and look for the next. A spare that waits is held, so that no program
+//! takes its block device for free ([`OpenMode::Hold`]).
 //!
 //! A spare is put to work by itself when a device of data has failed, whatever `autoreplace` says, which is about new
 //! disks in old places. That is looked for after each txg, so that a device that comes back within one is not stood
@@ -20,19 +21,73 @@
 //!   (test: `a_spare_stands_in_for_a_device_that_failed`)
 //! - A spare at work is in one place.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dmu::Tx;
+use env::{Device, OpenMode};
 use ondisk::config::{ASHIFT, GUID, IS_SPARE, PATH, SPARES, TYPE};
 use ondisk::{NvList, mos};
+use parking_lot::Mutex;
 use units::Guid;
 use vdev::{Leaf, LeafKind, NewLeaf, NewSpare, NodeKind, VdevAux, VdevState, make_spare};
 
 use crate::{Auxiliary, DeviceRefusal, Pool, PoolError};
 
+/// The devices of hot spares that wait.
+#[derive(Default)]
+pub(crate) struct HeldSpares {
+    devices: Mutex<BTreeMap<Guid, Arc<dyn Device>>>,
+    /// Whether a task is at them.
+    is_at_work: AtomicBool,
+    /// Whether the pool holds no more.
+    is_over: AtomicBool,
+}
+
+impl HeldSpares {
+    /// Keeps those for which `is_kept` is true.
+    pub fn retain(&self, is_kept: impl Fn(Guid) -> bool) {
+        self.devices.lock().retain(|guid, _| is_kept(*guid));
+    }
+
+    /// Lets all go, for good.
+    pub fn let_go(&self) {
+        self.is_over.store(true, Ordering::Release);
+        self.retain(|_| false);
+    }
+}
+
 impl Pool {
+    /// Holds the hot spares that wait, and lets others go. A device that another pool has at work is held later.
+    pub(crate) fn hold_spares(self: &Arc<Self>) {
+        let held = &self.held_spares;
+        let is_idle = self.spares().is_empty() && held.devices.lock().is_empty();
+        if is_idle || held.is_at_work.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let pool = Arc::clone(self);
+        let work = async move {
+            for spare in pool.spares().into_iter().filter(|spare| spare.is_disk) {
+                if pool.waits(spare.guid)
+                    && let Ok(device) = pool.env.open(&spare.path, OpenMode::Hold).await
+                {
+                    pool.held_spares.devices.lock().insert(spare.guid, device);
+                }
+            }
+            let is_over = pool.held_spares.is_over.load(Ordering::Acquire);
+            pool.held_spares.retain(|guid| !is_over && pool.waits(guid));
+            pool.held_spares.is_at_work.store(false, Ordering::Release);
+        };
+        self.env.spawn("held_spares", Box::pin(work));
+    }
+
+    /// True if the spare is on the list and not at work.
+    fn waits(&self, spare: Guid) -> bool {
+        self.spares().iter().any(|listed| listed.guid == spare) && self.vdevs.leaf(spare).is_err()
+    }
+
     /// Adds hot spares to the pool's list.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use device::{DirectFile, FileOpener, OpenedFile, RealMachine};
+use device::{DirectFile, FileOpener, Hold, OpenedFile, RealMachine};
 use env::{DeviceError, Machine, MemoryNow, OpenMode, Readers};
 
 use super::{Broker, no_sense};
@@ -13,7 +13,7 @@ use crate::fault::{DeviceFault, RemoteError};
 
 impl FileOpener for Broker {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<OpenedFile, DeviceError> {
-        let errand = Errand::Open { path: path.into(), is_writing: mode == OpenMode::ReadWrite };
+        let errand = Errand::Open { path: path.into(), mode: mode.into() };
         let failed = |error: io::Error| {
             tracing::error!(path = %path.display(), %error, "the daemon opens no device");
             DeviceError::Gone
@@ -29,7 +29,23 @@ impl FileOpener for Broker {
             offset_align,
             memory_align,
         });
-        Ok(facts.with(mode, buffered, direct))
+        let hold = facts.hold.map(|hold| Box::new(RemoteHold { broker: self.clone(), hold }) as Hold);
+        Ok(facts.with(mode, buffered, direct, hold))
+    }
+}
+
+/// A device that the daemon holds for this process.
+struct RemoteHold {
+    broker: Broker,
+    hold: u64,
+}
+
+impl Drop for RemoteHold {
+    fn drop(&mut self) {
+        let done: io::Result<()> = self.broker.ask(&Errand::LetGo { hold: self.hold });
+        if let Err(error) = done {
+            tracing::debug!(%error, "the daemon has ended");
+        }
     }
 }
 

@@ -1,22 +1,53 @@
 //! Devices and small files.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use device::{FileOpener, OpenedFile, OwnRights, RealMachine};
+use device::{FileOpener, Hold, OpenedFile, OwnRights, RealMachine};
 use env::{DeviceError, Machine, OpenMode};
 
 use super::{Desk, ErrandAnswer};
-use crate::errand::{Bytes, OpenedFacts, mode_of, readers_of};
+use crate::errand::{Bytes, OpenedFacts, readers_of};
 use crate::fault::{DeviceFault, RemoteError};
 
+/// Holds of one process at most. A pool has fewer devices.
+const HOLDS_MAX: usize = 4096;
+
+/// Devices that the daemon holds for the process, by numbers that are not used again.
+#[derive(Default)]
+pub(super) struct Holds {
+    all: BTreeMap<u64, Hold>,
+    last: u64,
+}
+
+impl Holds {
+    fn add(&mut self, hold: Hold) -> io::Result<u64> {
+        if self.all.len() >= HOLDS_MAX {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        self.last += 1;
+        self.all.insert(self.last, hold);
+        Ok(self.last)
+    }
+
+    pub fn let_go(&mut self, hold: u64) {
+        self.all.remove(&hold);
+    }
+
+    pub fn let_all_go(&mut self) {
+        self.all.clear();
+    }
+}
+
 impl Desk {
-    pub(super) fn open_device(&self, path: &Path, is_writing: bool) -> io::Result<ErrandAnswer> {
-        let opened = match self.granted(path, mode_of(is_writing)) {
+    pub(super) fn open_device(&self, path: &Path, mode: OpenMode) -> io::Result<ErrandAnswer> {
+        let mut opened = match self.granted(path, mode) {
             Ok(opened) => opened,
             Err(error) => return ErrandAnswer::of(Err::<OpenedFacts, _>(DeviceFault::from(&error))),
         };
-        let facts = OpenedFacts::of(&opened);
+        let hold = opened.hold.take().map(|hold| self.holds.lock().add(hold)).transpose()?;
+        let facts = OpenedFacts::of(&opened, hold);
         let OpenedFile { buffered, direct, .. } = opened;
         let descriptors = std::iter::once(buffered).chain(direct.map(|direct| direct.file));
         ErrandAnswer::with(Ok::<_, DeviceFault>(facts), descriptors.collect())

@@ -19,6 +19,7 @@ use serde::Serialize;
 use crate::errand::{Beginning, Errand};
 use crate::grants::Grants;
 use crate::wire;
+use files::Holds;
 use mounts::Mounts;
 
 pub use mounts::{MountedAt, Neighbours};
@@ -50,13 +51,14 @@ pub struct Desk {
     /// The file for the reason of a panic that ends the process.
     last_words: PathBuf,
     mounts: Mounts,
+    holds: Mutex<Holds>,
     neighbours: Arc<dyn Neighbours>,
     turns: Turns,
 }
 
 impl Desk {
-    /// Makes the desk of a process that gets a socket and its lock file. `last_words` is the file for the reason of a panic that
-    /// ends the process.
+    /// Makes the desk of a process that gets a socket and its lock file. `last_words` is the file for the reason of a
+    /// panic that ends the process.
     #[must_use]
     pub fn new(
         grants: Arc<Grants>,
@@ -67,8 +69,8 @@ impl Desk {
         neighbours: Arc<dyn Neighbours>,
     ) -> Arc<Self> {
         let handed = Mutex::new(Some((listener, lock)));
-        let (mounts, turns) = (Mounts::default(), Turns::default());
-        Arc::new(Self { grants, beginning, handed, last_words, mounts, neighbours, turns })
+        let (mounts, holds, turns) = (Mounts::default(), Mutex::default(), Turns::default());
+        Arc::new(Self { grants, beginning, handed, last_words, mounts, holds, neighbours, turns })
     }
 
     /// Does the errands that come over `socket`, on threads of their own, until the process ends.
@@ -89,6 +91,7 @@ impl Desk {
     /// Lets go of the mounts and of the socket of a process that has ended, so that the kernel hangs up.
     pub fn close(&self) {
         drop(self.handed.lock().take());
+        self.holds.lock().let_all_go();
         self.mounts.close();
     }
 
@@ -150,7 +153,11 @@ impl Desk {
                 self.keep_last_words(&words);
                 ErrandAnswer::of(())
             }
-            Errand::Open { path, is_writing } => self.open_device(&path.path(), is_writing),
+            Errand::Open { path, mode } => self.open_device(&path.path(), mode.into()),
+            Errand::LetGo { hold } => {
+                self.holds.lock().let_go(hold);
+                ErrandAnswer::of(())
+            }
             Errand::Read { path } => ErrandAnswer::of(self.read(&path.path())),
             Errand::Replace { path, bytes, is_for_anybody } => {
                 ErrandAnswer::of(self.replace(&path.path(), &bytes, is_for_anybody))

@@ -14,6 +14,8 @@ mod cached;
 mod calls;
 mod clones;
 mod ctldir;
+#[path = "../database/mod.rs"]
+mod database;
 mod differences;
 mod exerciser;
 mod frozen;

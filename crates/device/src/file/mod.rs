@@ -13,13 +13,14 @@
 //! the kernel if need be; block devices are opened `O_EXCL` too, which mounts and other
 //! pools respect. (test: `a_device_is_written_by_one_owner_at_a_time`)
 
+mod claim;
 mod holder;
 mod open;
 #[cfg(test)]
 mod tests;
 
 pub use holder::held_by;
-pub use open::{DirectFile, FileOpener, OpenedFile, OwnRights};
+pub use open::{DirectFile, FileOpener, Hold, OpenedFile, OwnRights};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -46,6 +47,8 @@ struct Inner {
     route: Route,
     /// It said so when asked.
     cannot_discard: AtomicBool,
+    /// See [`OpenedFile::hold`].
+    _hold: Option<Hold>,
 }
 
 /// The descriptor that goes around the page cache, and what it asks for.

@@ -14,6 +14,7 @@
 //!   (test: `what_is_no_device_is_named_so`)
 //! - Both descriptors of a device belong to the same file.
 
+use std::any::Any;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::claim::{self, Claim};
 use super::{Direct, FileDevice, Inner};
 use crate::exec::descriptor::Descriptor;
 use crate::exec::flight::Route;
@@ -55,7 +57,12 @@ pub struct OpenedFile {
     pub is_memory: bool,
     /// The file lies on a disk of this machine, in a file system that a ring can submit to without being held up.
     pub is_prompt: bool,
+    /// What keeps others from the device, of a block device that was opened with [`OpenMode::Hold`].
+    pub hold: Option<Hold>,
 }
+
+/// Keeps others from a device as long as this lives.
+pub type Hold = Box<dyn Any + Send + Sync>;
 
 /// A descriptor with `O_DIRECT`, and the alignments that the descriptor demands, in bytes.
 #[derive(Debug)]
@@ -92,9 +99,8 @@ impl OpenedFile {
         let fail = |errno| open_error(path, errno);
         let place = Place::find(path)?;
         let is_block_device = place.is_block_device;
-        let exclusive = is_block_device && mode == OpenMode::ReadWrite;
-        let extra = if exclusive { OFlags::EXCL } else { OFlags::empty() };
-        let buffered = place.open(mode, extra).map_err(fail)?;
+        let hold = place.hold(mode).map_err(fail)?;
+        let buffered = place.open_buffered(mode).map_err(fail)?;
         if mode == OpenMode::ReadWrite {
             lock(&buffered).map_err(fail)?;
         }
@@ -103,7 +109,7 @@ impl OpenedFile {
         let is_memory = !is_block_device && lies_on(&buffered, &MEMORY_FILE_SYSTEMS);
         let is_prompt = lies_on(&buffered, &PROMPT_FILE_SYSTEMS);
         let direct = if is_memory { None } else { open_direct(&place, mode, &info) };
-        Ok(Self { info, mode, buffered, direct, is_memory, is_prompt })
+        Ok(Self { info, mode, buffered, direct, is_memory, is_prompt, hold })
     }
 }
 
@@ -117,7 +123,7 @@ impl FileDevice {
 
     /// Makes a device of what was opened. `uring` says whether I/O may use a ring.
     pub(crate) fn of(opened: OpenedFile, uring: bool) -> Self {
-        let OpenedFile { info, mode, buffered, direct, is_memory, is_prompt } = opened;
+        let OpenedFile { info, mode, buffered, direct, is_memory, is_prompt, hold } = opened;
         let is_locked = mode == OpenMode::ReadWrite;
         let buffered = Arc::new(Descriptor::new(buffered, is_memory || is_prompt, is_locked));
         let direct = direct.map(|direct| Direct::beside(&buffered, direct));
@@ -134,6 +140,7 @@ impl FileDevice {
             direct,
             route,
             cannot_discard: AtomicBool::new(false),
+            _hold: hold,
         }))
     }
 
@@ -198,7 +205,7 @@ impl<'a> Place<'a> {
     /// drive that has no medium. Nobody but root makes block devices, so none is made to wait.
     fn open(&self, mode: OpenMode, extra: OFlags) -> Result<OwnedFd, Errno> {
         let access = match mode {
-            OpenMode::ReadOnly => OFlags::RDONLY,
+            OpenMode::ReadOnly | OpenMode::Hold => OFlags::RDONLY,
             OpenMode::ReadWrite => OFlags::RDWR,
         };
         let flags = access | OFlags::CLOEXEC | extra;
@@ -208,6 +215,29 @@ impl<'a> Place<'a> {
         let file = self.reopen(flags | OFlags::NONBLOCK)?;
         fcntl_setfl(&file, fcntl_getfl(&file)?.difference(OFlags::NONBLOCK))?;
         Ok(file)
+    }
+
+    /// Keeps others from a block device, if that is the mode.
+    fn hold(&self, mode: OpenMode) -> Result<Option<Hold>, Errno> {
+        if !self.is_block_device || mode != OpenMode::Hold {
+            return Ok(None);
+        }
+        let claim = Claim::new(self.number()?, || self.open(mode, OFlags::EXCL))?;
+        Ok(Some(Box::new(claim)))
+    }
+
+    /// Opens the file for requests that `O_DIRECT` does not take. A block device that is open for writing is nobody
+    /// else's.
+    fn open_buffered(&self, mode: OpenMode) -> Result<OwnedFd, Errno> {
+        if !self.is_block_device || mode != OpenMode::ReadWrite {
+            return self.open(mode, OFlags::empty());
+        }
+        claim::instead_of_a_claim(self.number()?, || self.open(mode, OFlags::EXCL))
+    }
+
+    /// Returns the number of a block device.
+    fn number(&self) -> Result<u64, Errno> {
+        Ok(fstat(&self.name)?.st_rdev)
     }
 
     /// Opens the file by the link that `/proc` has of the descriptor, which leads to this very file.

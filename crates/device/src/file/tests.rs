@@ -1,7 +1,10 @@
-use std::process::Command;
+use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use oracle::loop_disk::LoopDisk;
 use oracle::needs::Need;
+use rustix::fs::{Mode, OFlags};
 
 use super::*;
 use crate::{Options, RealEnv};
@@ -43,33 +46,13 @@ fn a_kernel_that_refuses_direct_io_after_all_gets_it_buffered() {
     assert!(direct.is_refused.load(Ordering::Relaxed), "not tried again");
 }
 
-/// A loop device over a file, detached when dropped.
-struct Loop(String);
-
-impl Loop {
-    fn over(file: &tempfile::NamedTempFile) -> Option<Self> {
-        let output = Command::new("losetup").args(["--find", "--show"]).arg(file.path()).output().ok()?;
-        let name = String::from_utf8(output.stdout).ok()?;
-        output.status.success().then(|| Self(name.trim().to_owned()))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
-    }
-}
-
 #[test]
 fn a_block_device_has_its_size_and_sectors_and_one_writer() {
     let file = file_on_disk();
-    let Some(disk) = Loop::over(&file) else {
-        Need::Loop.is_missing("losetup sets up no loop device");
-        return;
-    };
+    let Some(disk) = LoopDisk::over(file.path()) else { return };
     let env = RealEnv::new(Options { workers: 1, ..Options::default() });
     env.block_on(async {
-        let device = env.open(disk.0.as_ref(), OpenMode::ReadWrite).await.expect("opened");
+        let device = env.open(disk.path().as_ref(), OpenMode::ReadWrite).await.expect("opened");
         let info = device.info();
         assert_eq!((info.size_bytes, info.is_block_device), (1 << 20, true));
         assert!(info.logical_sector_bytes >= 512);
@@ -80,8 +63,40 @@ fn a_block_device_has_its_size_and_sectors_and_one_writer() {
         device.write(offset, vec![block.into()], Durability::Stable).await.expect("written");
         device.flush().await.expect("flushed");
         assert!(device.read(offset, 4096).await.expect("read").iter().all(|&byte| byte == 6));
-        let second = env.open(disk.0.as_ref(), OpenMode::ReadWrite).await.err();
+        let second = env.open(disk.path().as_ref(), OpenMode::ReadWrite).await.err();
         assert!(matches!(second, Some(DeviceError::InUse { .. })), "{second:?}");
+    });
+}
+
+#[test]
+fn a_claim_keeps_others_away_and_yields_to_a_writer_of_this_process() {
+    let file = file_on_disk();
+    let Some(disk) = LoopDisk::over(file.path()) else { return };
+    let path: &Path = disk.path().as_ref();
+    let others_get_it = || rustix::fs::open(path, OFlags::RDONLY | OFlags::EXCL, Mode::empty()).is_ok();
+    // A descriptor that was used for writing is closed by a thread that may wait.
+    let others_get_it_soon = || {
+        (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            others_get_it()
+        })
+    };
+    let env = RealEnv::new(Options { workers: 1, ..Options::default() });
+    env.block_on(async {
+        let [first, second] =
+            [env.open(path, OpenMode::Hold).await, env.open(path, OpenMode::Hold).await].map(Result::unwrap);
+        first.read(LeafOffset::new(0), 4096).await.expect("read");
+        assert!(!others_get_it());
+        drop(first);
+        assert!(!others_get_it());
+        let writer = env.open(path, OpenMode::ReadWrite).await.expect("it yields");
+        assert!(matches!(env.open(path, OpenMode::Hold).await, Err(DeviceError::InUse { .. })));
+        drop(writer);
+        assert!(others_get_it_soon());
+        let third = env.open(path, OpenMode::Hold).await.expect("nobody writes any more");
+        assert!(!others_get_it());
+        drop((second, third));
+        assert!(others_get_it_soon());
     });
 }
 

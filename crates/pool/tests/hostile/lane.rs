@@ -120,6 +120,11 @@ pub fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
+/// The seed of the first image or stream of a lane, so that a run can go on where another has ended.
+pub fn first_seed() -> u64 {
+    number("SAWMILL_HOSTILE_FIRST").unwrap_or(1)
+}
+
 fn check(victim: &Victim) {
     let disks = Disks { image: &victim.image, paths: victim.paths, bytes: victim.disk_bytes };
     let forge = Forge::new(disks);
@@ -135,10 +140,10 @@ fn check(victim: &Victim) {
     drop(untouched);
     let watch = Watch::new(victim.lane);
     let (begun, span) = (Instant::now(), number("SAWMILL_HOSTILE_SECONDS").map(Duration::from_secs));
-    let goes_on = |seed: u64| span.map_or(seed <= IMAGES, |span| begun.elapsed() < span);
+    let goes_on = |seed: u64| span.map_or(seed < first_seed() + IMAGES, |span| begun.elapsed() < span);
     let only = number("SAWMILL_HOSTILE_SEED");
     let mut came: BTreeMap<String, usize> = BTreeMap::new();
-    let (mut seed, mut panics) = (only.unwrap_or(1), Vec::new());
+    let (mut seed, mut panics) = (only.unwrap_or_else(first_seed), Vec::new());
     while only.is_some() || goes_on(seed) {
         watch.see(seed);
         if let Some((kind, patches)) = forged(&forge, &kinds, seed) {

@@ -11,8 +11,8 @@
 //!
 //! Streams whose records are changed and sealed again are received in the same way: see [`streams`].
 //!
-//! `SAWMILL_HOSTILE_SECONDS` is how long each lane goes on, in place of a number of images; `SAWMILL_HOSTILE_SEED` tries one image again. A lane that
-//! is ended by the allocator or by the watch leaves the seed of its image in the build directory, `hostile-LANE.txt`.
+//! `SAWMILL_HOSTILE_SECONDS` is how long each lane goes on, in place of a number of images; `SAWMILL_HOSTILE_FIRST` is the
+//! seed of its first image, and `SAWMILL_HOSTILE_SEED` tries one image again. A lane that is ended by the allocator or by the watch leaves the seed of its image in the build directory, `hostile-LANE.txt`.
 #![forbid(unsafe_code)]
 
 mod disks;

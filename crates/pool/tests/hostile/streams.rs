@@ -16,6 +16,9 @@
 //!
 //! The same is done with streams that heal a snapshot with damaged blocks.
 //!
+//! A lane that is told how long it goes on has the last three of these for one stream in
+//! [`WHOLE_ONE_IN`], so that it tries more streams.
+//!
 //! The environment variables are those of the images. A seed draws the stream, its changes, and the
 //! flags of the receive.
 
@@ -34,7 +37,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use crate::lane::{Watch, number};
+use crate::lane::{Watch, first_seed, number};
 use attempt::Attempt;
 use heal::Healing;
 use quarry::{QUARRY, Source};
@@ -42,8 +45,15 @@ use trial::{By, Trial};
 
 /// Of all streams, at least one in so many is received, and one in so many refused.
 const FAIR_SHARE: u64 = 20;
+/// In a long lane, what a pool is judged by takes much longer than the receive.
+const WHOLE_ONE_IN: u64 = 8;
 /// The outcome of a stream that was received whole.
 const RECEIVED: &str = "received";
+
+/// True if all is done with the pool that received the stream of this seed.
+fn is_whole(seed: u64) -> bool {
+    number("SAWMILL_HOSTILE_SECONDS").is_none() || seed.is_multiple_of(WHOLE_ONE_IN)
+}
 
 /// A lane: its name, the streams that it changes, and the number of streams that it tries unless
 /// the environment says how long it goes on.
@@ -59,9 +69,9 @@ fn check(lane: &StreamLane, try_one: impl Fn(&Attempt, u64) -> String) {
     let watch = Watch::new(lane);
     let (begun, span) = (Instant::now(), number("SAWMILL_HOSTILE_SECONDS").map(Duration::from_secs));
     let only = number("SAWMILL_HOSTILE_SEED");
-    let goes_on = |seed: u64| span.map_or(seed <= streams, |span| begun.elapsed() < span);
+    let goes_on = |seed: u64| span.map_or(seed < first_seed() + streams, |span| begun.elapsed() < span);
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
-    let (mut seed, mut panics) = (only.unwrap_or(1), Vec::new());
+    let (mut seed, mut panics) = (only.unwrap_or_else(first_seed), Vec::new());
     while only.map_or_else(|| goes_on(seed), |only| only == seed) {
         watch.see(seed);
         let attempt = Attempt::of(sources, seed);

@@ -12,8 +12,8 @@ use super::RECEIVED;
 use super::attempt::{Attempt, in_time, kind};
 use super::census::Census;
 use super::quarry::PATH;
-use super::sound;
 use super::trial::{boot, export, import, receive_again};
+use super::{is_whole, sound};
 
 /// The snapshot that is healed, and its damaged file.
 const SNAPSHOT: &str = "whirl/own@1";
@@ -56,7 +56,9 @@ impl Healing {
         let sim = boot(seed);
         self.places.iter().for_each(|&at| sim.disk(PATH).rot(at, &ROT));
         let outcome = sim.run_until(in_time(&sim, "a heal", self.heal(&sim, attempt)));
-        sim.run_until(in_time(&sim, "a scrub", self.scrub(&sim, outcome == RECEIVED)));
+        if is_whole(seed) {
+            sim.run_until(in_time(&sim, "a scrub", self.scrub(&sim, outcome == RECEIVED)));
+        }
         outcome
     }
 

@@ -13,7 +13,7 @@ pub const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "process-takes-a-name-twice",
-        what: "A pool is imported under the name of a pool that another process has.",
+        what: "A pool is split into a pool with the name of a pool that another process has.",
         file: "crates/engine/src/siblings.rs",
         old: "any(|sibling| sibling.pool == name)",
         new: "any(|sibling| sibling.pool == name && !MUTANT)",
