@@ -468,6 +468,10 @@ async fn open_tree(
     // count for more than what was given up.
     let newest = vdevs.uberblock_at_open().map_or(Txg::ZERO, |newest| newest.txg());
     let last = newest.max(uberblock.txg());
+    if last > TXG_MAX && !spec.read_only {
+        let what = "an uberblock with a txg that no space map can have".into();
+        return Err(PoolError::Damaged { object: ObjectId::new(0), what });
+    }
     let gate = TxgGate::new(last, MemoryParts::of(tuning).dirty_bytes);
     let context = ObjsetContext {
         id: ObjsetId::MOS,
@@ -488,6 +492,11 @@ async fn open_tree(
     let config = config::load(&dsl).await?;
     Ok(Opened { open, vdevs, zio, gate, dsl, config, uberblock, mapped })
 }
+
+/// The last txg at which a pool is opened for writing. Entries of space maps have 50 bits for a txg
+/// ([`ondisk::space_map::debug_word`]), which leaves 2^49 txgs: a pool that makes one each second has used them up in
+/// 17 million years.
+const TXG_MAX: Txg = Txg::new(1 << 49);
 
 async fn open_dsl(context: ObjsetContext, uberblock: UberblockPhys) -> Result<Arc<Dsl>, PoolError> {
     if uberblock.rootbp.birth() > uberblock.txg() {

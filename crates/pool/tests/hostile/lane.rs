@@ -1,10 +1,11 @@
 //! Image after image of one pool, for as long as a lane goes on.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -31,6 +32,8 @@ pub struct Victim {
     pub disk_bytes: u64,
     /// Kinds of blocks for whose sake it is here.
     pub has: &'static [Kind],
+    /// Seeds with which a long run has found a panic. They are tried first.
+    pub panicked: &'static [u64],
 }
 
 /// Of pools on one disk.
@@ -47,7 +50,7 @@ impl Victim {
         {
             disk.rot(n as u64 * 4096, page);
         }
-        Self { lane, pool: "whirl", paths: ONE, image: sim.power_cut(0), disk_bytes, has: &[] }
+        Self { lane, pool: "whirl", paths: ONE, image: sim.power_cut(0), disk_bytes, has: &[], panicked: &[] }
     }
 
     fn boot(&self, seed: u64, patches: &Patches) -> Sim {
@@ -116,6 +119,25 @@ fn forged(forge: &Forge<'_>, kinds: &Kinds, seed: u64) -> Option<(Kind, Patches)
     Some((kind, forge.seal(block, data)?))
 }
 
+thread_local! {
+    static PANICS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Does `work`, and returns `None` if it panics. A pool catches a panic of its txgs and stops; that counts too.
+pub fn without_a_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let print = take_hook();
+        set_hook(Box::new(move |panic| {
+            PANICS.set(PANICS.get() + 1);
+            print(panic);
+        }));
+    });
+    let before = PANICS.get();
+    let done = catch_unwind(AssertUnwindSafe(work)).ok();
+    done.filter(|_| PANICS.get() == before)
+}
+
 pub fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -143,23 +165,22 @@ fn check(victim: &Victim) {
     let goes_on = |seed: u64| span.map_or(seed < first_seed() + IMAGES, |span| begun.elapsed() < span);
     let only = number("SAWMILL_HOSTILE_SEED");
     let mut came: BTreeMap<String, usize> = BTreeMap::new();
-    let (mut seed, mut panics) = (only.unwrap_or_else(first_seed), Vec::new());
-    while only.is_some() || goes_on(seed) {
+    let known = victim.panicked.iter().copied().filter(|_| only.is_none());
+    let goes_on = |seed: &u64| only.map_or_else(|| goes_on(*seed), |only| *seed == only);
+    let more = (only.unwrap_or_else(first_seed)..).take_while(goes_on);
+    let (mut tried, mut panics) = (0, Vec::new());
+    for seed in known.chain(more) {
         watch.see(seed);
-        if let Some((kind, patches)) = forged(&forge, &kinds, seed) {
-            let sim = victim.boot(seed, &patches);
-            match catch_unwind(AssertUnwindSafe(|| victim.exercise(&sim))) {
-                Ok(how) => *came.entry(format!("{how:?}")).or_default() += 1,
-                Err(_) => panics.push((seed, kind)),
-            }
-        }
-        seed += 1;
-        if only.is_some() {
-            break;
+        let Some((kind, patches)) = forged(&forge, &kinds, seed) else { continue };
+        let sim = victim.boot(seed, &patches);
+        tried += 1;
+        match without_a_panic(|| victim.exercise(&sim)) {
+            Some(how) => *came.entry(format!("{how:?}")).or_default() += 1,
+            None => panics.push((seed, kind)),
         }
     }
     println!(
-        "{}: {} blocks of {} kinds; {came:?} by seed {seed}",
+        "{}: {tried} images, of {} blocks of {} kinds: {came:?}",
         victim.lane,
         forge.blocks.len(),
         kinds.len()

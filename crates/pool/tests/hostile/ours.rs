@@ -95,7 +95,9 @@ pub fn victim() -> Victim {
         pool.close(PoolState::Exported).await.expect("exported");
     });
     let image = sim.power_cut(0);
-    Victim { lane: "ours", pool: POOL, paths, image, disk_bytes: DISK_BYTES, has: &[Kind::Label] }
+    // Uberblocks with a txg that no space map can have.
+    let panicked = &[1_001_021, 1_001_573, 1_002_574];
+    Victim { lane: "ours", pool: POOL, paths, image, disk_bytes: DISK_BYTES, has: &[Kind::Label], panicked }
 }
 
 /// On two disks, with gangs, and logs that are to be replayed.
@@ -123,5 +125,6 @@ pub fn torn() -> Victim {
         }
     });
     let has = &[Kind::Label, Kind::GangHeader, Kind::Log];
-    Victim { lane: "torn", pool: POOL, paths, image: sim.power_cut(0), disk_bytes: DISK_BYTES, has }
+    let (image, disk_bytes) = (sim.power_cut(0), DISK_BYTES);
+    Victim { lane: "torn", pool: POOL, paths, image, disk_bytes, has, panicked: &[] }
 }

@@ -34,10 +34,9 @@ mod trial;
 mod twist;
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use crate::lane::{Watch, first_seed, number};
+use crate::lane::{Watch, first_seed, number, without_a_panic};
 use attempt::Attempt;
 use heal::Healing;
 use quarry::{QUARRY, Source};
@@ -78,9 +77,9 @@ fn check(lane: &StreamLane, try_one: impl Fn(&Attempt, u64) -> String) {
         if only.is_some() {
             println!("{}", attempt.story());
         }
-        match catch_unwind(AssertUnwindSafe(|| try_one(&attempt, seed))) {
-            Ok(outcome) => *outcomes.entry(outcome).or_default() += 1,
-            Err(_) => panics.push((seed, attempt.source.name)),
+        match without_a_panic(|| try_one(&attempt, seed)) {
+            Some(outcome) => *outcomes.entry(outcome).or_default() += 1,
+            None => panics.push((seed, attempt.source.name)),
         }
         seed += 1;
     }

@@ -139,7 +139,10 @@ impl Logs {
             let tracked = self.metaslabs.get_mut(&place).expect("entered just now");
             let before = tracked.unflushed.allocated_bytes();
             for change in changes {
-                assert!(tracked.unflushed.apply(change), "{change:?} of {place:?} contradicts the logs");
+                if !tracked.unflushed.apply(change) {
+                    let what = format!("{change:?} of {place:?} contradicts the logs");
+                    return Err(damaged(log.object(), &what));
+                }
             }
             tracked.logged = at.tx.txg();
             allocated_bytes += tracked.unflushed.allocated_bytes() - before;
