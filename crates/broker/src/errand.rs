@@ -43,7 +43,7 @@ pub(crate) enum Errand {
     LastWords { words: String },
     /// `Result<OpenedFacts, DeviceFault>`; the descriptors of an [`device::OpenedFile`].
     Open { path: Bytes, mode: WireMode },
-    /// `()`. Others may have a device that was opened so as to hold it.
+    /// `()`. The daemon ends its hold on a device.
     LetGo { hold: u64 },
     /// `Result<Vec<u8>, RemoteError>`
     Read { path: Bytes },
@@ -167,7 +167,7 @@ impl OpenedFacts {
         mode: OpenMode,
         buffered: std::os::fd::OwnedFd,
         direct: Option<device::DirectFile>,
-        hold: Option<device::Hold>,
+        hold: Option<device::DeviceHold>,
     ) -> device::OpenedFile {
         let info = DeviceInfo {
             size_bytes: self.size_bytes,

@@ -106,12 +106,12 @@ const WEB: Flag = Flag::long_value(
     "show a page and metrics there: a loopback address, or a port alone (SAWMILL_WEB)",
 );
 
-/// Whether a mistake while it works for one pool costs all pools.
+/// Has the daemon hold all pools itself. A mistake in the work for one pool then ends all pools.
 const ONE_PROCESS: Flag = Flag::long(
     "one-process",
     "hold all pools in one process: what ends one, ends all (SAWMILL_ONE_PROCESS=1)",
 );
-/// Asks for the same.
+/// The variable that asks for the same.
 const ONE_PROCESS_VARIABLE: &str = "SAWMILL_ONE_PROCESS";
 
 const STOP_MAX: Duration = Duration::from_secs(60);

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use control::{Client, RunPaths};
 use daemon::Wanted;
-use database::Database;
+use database::PostgresServer;
 use fragile::{DISKS, DeviceOrder, FragileDisks};
 use mounted::{POOL, World};
 use oracle::program::{self, Test};
@@ -236,7 +236,7 @@ fn beside_commits(world: &World, work: impl FnOnce()) -> Duration {
 
 /// PostgreSQL on the pool "other", with clients at work.
 struct BusyDatabase {
-    database: Database,
+    database: PostgresServer,
     clients: Child,
 }
 
@@ -245,7 +245,7 @@ impl BusyDatabase {
     fn beside(world: &World) -> Option<Self> {
         let data = dir(world).join("other/data");
         fs::create_dir(&data).expect("a directory");
-        let database = Database::new(data)?;
+        let database = PostgresServer::new(data)?;
         let clients = database.start_clients(0);
         Some(Self { database, clients })
     }

@@ -19,7 +19,7 @@ mod system;
 pub use commands::{Command, Commands};
 pub use delayed::{Delayed, Delays, DelaysError};
 pub use exec::helpers::call_elsewhere;
-pub use file::{DirectFile, FileDevice, FileOpener, Hold, OpenedFile, OwnRights, held_by};
+pub use file::{DeviceHold, DirectFile, FileDevice, FileOpener, OpenedFile, OwnRights, held_by};
 pub use fsxattr::{Fsxattr, XFLAG_PROJINHERIT};
 pub use host::{Variable, host_id, host_name, state_dir, user_and_group};
 pub use loops::{LoopWatch, Loops, Serving, Source, spawn_here};

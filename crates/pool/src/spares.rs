@@ -40,19 +40,19 @@ use crate::{Auxiliary, DeviceRefusal, Pool, PoolError};
 #[derive(Default)]
 pub(crate) struct HeldSpares {
     devices: Mutex<BTreeMap<Guid, Arc<dyn Device>>>,
-    /// Whether a task is at them.
+    /// True while a task opens devices of spares.
     is_at_work: AtomicBool,
-    /// Whether the pool holds no more.
+    /// True when the pool is being closed, and holds no more devices.
     is_over: AtomicBool,
 }
 
 impl HeldSpares {
-    /// Keeps those for which `is_kept` is true.
+    /// Keeps the spares for which `is_kept` is true.
     pub fn retain(&self, is_kept: impl Fn(Guid) -> bool) {
         self.devices.lock().retain(|guid, _| is_kept(*guid));
     }
 
-    /// Lets all go, for good.
+    /// Ends all holds. The pool holds no device from now on.
     pub fn let_go(&self) {
         self.is_over.store(true, Ordering::Release);
         self.retain(|_| false);
@@ -60,7 +60,8 @@ impl HeldSpares {
 }
 
 impl Pool {
-    /// Holds the hot spares that wait, and lets others go. A device that another pool has at work is held later.
+    /// Holds the hot spares that wait, and ends the holds on other devices. If another pool has a spare at work, this pool
+    /// tries to hold the spare again after each txg.
     pub(crate) fn hold_spares(self: &Arc<Self>) {
         let held = &self.held_spares;
         let is_idle = self.spares().is_empty() && held.devices.lock().is_empty();

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use device::{DirectFile, FileOpener, Hold, OpenedFile, RealMachine};
+use device::{DeviceHold, DirectFile, FileOpener, OpenedFile, RealMachine};
 use env::{DeviceError, Machine, MemoryNow, OpenMode, Readers};
 
 use super::{Broker, no_sense};
@@ -29,7 +29,7 @@ impl FileOpener for Broker {
             offset_align,
             memory_align,
         });
-        let hold = facts.hold.map(|hold| Box::new(RemoteHold { broker: self.clone(), hold }) as Hold);
+        let hold = facts.hold.map(|hold| Box::new(RemoteHold { broker: self.clone(), hold }) as DeviceHold);
         Ok(facts.with(mode, buffered, direct, hold))
     }
 }

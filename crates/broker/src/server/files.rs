@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use device::{FileOpener, Hold, OpenedFile, OwnRights, RealMachine};
+use device::{DeviceHold, FileOpener, OpenedFile, OwnRights, RealMachine};
 use env::{DeviceError, Machine, OpenMode};
 
 use super::{Desk, ErrandAnswer};
@@ -14,15 +14,15 @@ use crate::fault::{DeviceFault, RemoteError};
 /// Holds of one process at most. A pool has fewer devices.
 const HOLDS_MAX: usize = 4096;
 
-/// Devices that the daemon holds for the process, by numbers that are not used again.
+/// The holds of the daemon on devices of the process. Each hold has a number, and no number is used again.
 #[derive(Default)]
 pub(super) struct Holds {
-    all: BTreeMap<u64, Hold>,
+    all: BTreeMap<u64, DeviceHold>,
     last: u64,
 }
 
 impl Holds {
-    fn add(&mut self, hold: Hold) -> io::Result<u64> {
+    fn add(&mut self, hold: DeviceHold) -> io::Result<u64> {
         if self.all.len() >= HOLDS_MAX {
             return Err(io::ErrorKind::QuotaExceeded.into());
         }

@@ -88,7 +88,8 @@ impl Desk {
         self.mounts.below(place)
     }
 
-    /// Lets go of the mounts and of the socket of a process that has ended, so that the kernel hangs up.
+    /// Closes the mounts, the held devices and the socket of a process that has ended. The kernel then ends the
+    /// connections of the mounts.
     pub fn close(&self) {
         drop(self.handed.lock().take());
         self.holds.lock().let_all_go();

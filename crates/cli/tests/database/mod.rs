@@ -27,7 +27,7 @@ const FOLD: &str = "WITH gone AS (DELETE FROM pgbench_history RETURNING delta) \
     SELECT 1, 1, 1, sum(delta)::int FROM gone HAVING count(*) > 0";
 
 /// A server whose data lie on a mount; socket and logs of its clients do not.
-pub struct Database {
+pub struct PostgresServer {
     programs: PathBuf,
     beside: TempDir,
     pub data: PathBuf,
@@ -35,7 +35,7 @@ pub struct Database {
     running: Cell<Option<Pid>>,
 }
 
-impl Database {
+impl PostgresServer {
     /// A server with tables for its clients, which runs. `data` is an empty directory. `None` if PostgreSQL is not
     /// installed and that may be so.
     pub fn new(data: PathBuf) -> Option<Self> {
@@ -244,7 +244,7 @@ impl Database {
     }
 }
 
-impl Drop for Database {
+impl Drop for PostgresServer {
     fn drop(&mut self) {
         if let Some(pid) = self.running.take() {
             shell::kill(&family(pid));

@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::process::Child;
 use std::time::{Duration, SystemTime};
 
-use crate::database::{Database, end};
+use crate::database::{PostgresServer, end};
 use crate::mounted::World;
 
 const KILLS: usize = 2;
@@ -56,7 +56,7 @@ fn a_clone_of_a_running_server_has_what_was_committed_before_its_snapshot() {
 /// A server whose data lie in a file system of their own, `tank/data`.
 pub struct Server {
     pub world: World,
-    database: Database,
+    database: PostgresServer,
 }
 
 impl Server {
@@ -67,10 +67,10 @@ impl Server {
 
     /// The same in a world that is made for it, if PostgreSQL is there.
     pub fn within(world: impl FnOnce() -> Option<World>) -> Option<Self> {
-        Database::programs()?;
+        PostgresServer::programs()?;
         let world = world()?;
         world.zfs("create tank/data");
-        let database = Database::new(world.root().join("data"))?;
+        let database = PostgresServer::new(world.root().join("data"))?;
         Some(Self { world, database })
     }
 
@@ -91,15 +91,15 @@ impl Server {
 }
 
 impl Deref for Server {
-    type Target = Database;
+    type Target = PostgresServer;
 
-    fn deref(&self) -> &Database {
+    fn deref(&self) -> &PostgresServer {
         &self.database
     }
 }
 
 impl DerefMut for Server {
-    fn deref_mut(&mut self) -> &mut Database {
+    fn deref_mut(&mut self) -> &mut PostgresServer {
         &mut self.database
     }
 }

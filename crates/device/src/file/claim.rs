@@ -18,17 +18,17 @@ static CLAIMED: Mutex<BTreeMap<u64, Claimed>> = Mutex::new(BTreeMap::new());
 #[derive(Default)]
 struct Claimed {
     claims: usize,
-    /// The descriptor that keeps others away; none while somebody writes.
+    /// This descriptor keeps other programs away. There is none while a pool writes to the device.
     file: Option<OwnedFd>,
 }
 
-/// Keeps programs from a block device as long as the claim lives.
+/// A claim on a block device. Other programs cannot take the device as long as the claim lives.
 #[derive(Debug)]
-pub(super) struct Claim {
+pub(super) struct DeviceClaim {
     device: u64,
 }
 
-impl Claim {
+impl DeviceClaim {
     /// Claims the block device with this number. `open` opens the device with `O_EXCL`.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Claim {
     }
 }
 
-impl Drop for Claim {
+impl Drop for DeviceClaim {
     fn drop(&mut self) {
         let mut claimed = CLAIMED.lock();
         let Some(one) = claimed.get_mut(&self.device) else { return };
@@ -63,7 +63,8 @@ impl Drop for Claim {
     }
 }
 
-/// Opens the block device with this number so as to write. A claim yields; nobody claims the device meanwhile.
+/// Opens the block device with this number so as to write. A claim on the device yields, and no other claim is made
+/// before `open` returns.
 pub(super) fn instead_of_a_claim<T>(device: u64, open: impl FnOnce() -> T) -> T {
     let mut claimed = CLAIMED.lock();
     match claimed.get_mut(&device) {
@@ -93,23 +94,23 @@ mod tests {
 
     #[test]
     fn a_device_is_claimed_until_the_last_claim_ends() {
-        let [first, second] = [(); 2].map(|()| Claim::new(1, descriptor).expect("free"));
+        let [first, second] = [(); 2].map(|()| DeviceClaim::new(1, descriptor).expect("free"));
         drop(first);
         assert!(is_claimed(1));
         drop(second);
         assert!(!CLAIMED.lock().contains_key(&1));
-        assert_eq!(Claim::new(1, || Err(Errno::BUSY)).expect_err("in use"), Errno::BUSY);
+        assert_eq!(DeviceClaim::new(1, || Err(Errno::BUSY)).expect_err("in use"), Errno::BUSY);
         assert!(!CLAIMED.lock().contains_key(&1));
     }
 
     #[test]
     fn a_writer_takes_the_place_of_a_claim_and_a_later_claim_takes_it_back() {
-        let claim = Claim::new(2, descriptor).expect("free");
+        let claim = DeviceClaim::new(2, descriptor).expect("free");
         let seen = Cell::new(true);
         instead_of_a_claim(2, || seen.set(false));
         assert!(!seen.get() && !is_claimed(2));
-        assert_eq!(Claim::new(2, || Err(Errno::BUSY)).expect_err("somebody writes"), Errno::BUSY);
-        let again = Claim::new(2, descriptor).expect("nobody writes any more");
+        assert_eq!(DeviceClaim::new(2, || Err(Errno::BUSY)).expect_err("somebody writes"), Errno::BUSY);
+        let again = DeviceClaim::new(2, descriptor).expect("nobody writes any more");
         drop(claim);
         assert!(is_claimed(2));
         drop(again);

@@ -20,7 +20,7 @@ mod open;
 mod tests;
 
 pub use holder::held_by;
-pub use open::{DirectFile, FileOpener, Hold, OpenedFile, OwnRights};
+pub use open::{DeviceHold, DirectFile, FileOpener, OpenedFile, OwnRights};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -48,7 +48,7 @@ struct Inner {
     /// It said so when asked.
     cannot_discard: AtomicBool,
     /// See [`OpenedFile::hold`].
-    _hold: Option<Hold>,
+    _hold: Option<DeviceHold>,
 }
 
 /// The descriptor that goes around the page cache, and what it asks for.

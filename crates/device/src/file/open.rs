@@ -26,7 +26,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::claim::{self, Claim};
+use super::claim::{self, DeviceClaim};
 use super::{Direct, FileDevice, Inner};
 use crate::exec::descriptor::Descriptor;
 use crate::exec::flight::Route;
@@ -57,12 +57,12 @@ pub struct OpenedFile {
     pub is_memory: bool,
     /// The file lies on a disk of this machine, in a file system that a ring can submit to without being held up.
     pub is_prompt: bool,
-    /// What keeps others from the device, of a block device that was opened with [`OpenMode::Hold`].
-    pub hold: Option<Hold>,
+    /// The hold on a block device that was opened with [`OpenMode::Hold`].
+    pub hold: Option<DeviceHold>,
 }
 
-/// Keeps others from a device as long as this lives.
-pub type Hold = Box<dyn Any + Send + Sync>;
+/// A hold on a device. Other programs cannot take the device as long as the hold lives.
+pub type DeviceHold = Box<dyn Any + Send + Sync>;
 
 /// A descriptor with `O_DIRECT`, and the alignments that the descriptor demands, in bytes.
 #[derive(Debug)]
@@ -217,17 +217,17 @@ impl<'a> Place<'a> {
         Ok(file)
     }
 
-    /// Keeps others from a block device, if that is the mode.
-    fn hold(&self, mode: OpenMode) -> Result<Option<Hold>, Errno> {
+    /// Keeps other programs from a block device if the mode is [`OpenMode::Hold`].
+    fn hold(&self, mode: OpenMode) -> Result<Option<DeviceHold>, Errno> {
         if !self.is_block_device || mode != OpenMode::Hold {
             return Ok(None);
         }
-        let claim = Claim::new(self.number()?, || self.open(mode, OFlags::EXCL))?;
+        let claim = DeviceClaim::new(self.number()?, || self.open(mode, OFlags::EXCL))?;
         Ok(Some(Box::new(claim)))
     }
 
-    /// Opens the file for requests that `O_DIRECT` does not take. A block device that is open for writing is nobody
-    /// else's.
+    /// Opens the file for requests that `O_DIRECT` does not take. No other program can take a block device that is open
+    /// for writing.
     fn open_buffered(&self, mode: OpenMode) -> Result<OwnedFd, Errno> {
         if !self.is_block_device || mode != OpenMode::ReadWrite {
             return self.open(mode, OFlags::empty());

@@ -32,7 +32,7 @@ pub struct Victim {
     pub disk_bytes: u64,
     /// Kinds of blocks for whose sake it is here.
     pub has: &'static [Kind],
-    /// Seeds with which a long run has found a panic. They are tried first.
+    /// Seeds with which a long run has found a panic. The lane tries these seeds first.
     pub panicked: &'static [u64],
 }
 
@@ -123,7 +123,8 @@ thread_local! {
     static PANICS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Does `work`, and returns `None` if it panics. A pool catches a panic of its txgs and stops; that counts too.
+/// Does `work`, and returns `None` if `work` panics. A pool catches a panic of its txgs and stops, and such a panic
+/// counts too.
 pub fn without_a_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

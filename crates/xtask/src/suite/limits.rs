@@ -23,7 +23,7 @@ const LONG: &[&str] = &[
     "cli/gluster what_is_acknowledged_is_on_each_brick_though_all_daemons_are_killed",
 ];
 
-/// Tests that hardly use a processor, because they wait for something that takes its time. They run beside the others.
+/// These tests hardly use a processor, because they wait for timeouts and daemons. They run beside the other tests.
 const WAITING: &[&str] = &[
     "cli/processes a_process_that_does_not_answer_keeps_no_other_pool_from_use",
     "cli/daemon who_waits_for_another_change_is_told_so_and_can_give_up",

@@ -72,7 +72,7 @@ impl Report {
         self.failed.is_empty() && self.passed == self.cases
     }
 
-    /// The programs of the tests that have ended, the longest first.
+    /// Returns the programs of the tests that have ended. The program whose tests took longest comes first.
     fn programs(&self) -> Vec<(Duration, usize, &str)> {
         let mut sums: BTreeMap<&str, (Duration, usize)> = BTreeMap::new();
         for (took, _, name) in &self.times {
