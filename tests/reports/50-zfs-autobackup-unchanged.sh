@@ -1,0 +1,16 @@
+#!/bin/bash
+# zfs-autobackup from PyPI, unchanged: snapshots, replication with thinning, interrupted and gone on with, properties, children, a renamed child, verify.
+. "$(dirname "$0")/common.bash"
+command -v zfs-autobackup >/dev/null || wrong "zfs-autobackup is missing"; mkdir $T/bin; ln -s "$(command -v $ZPOOL)" $T/bin/zpool; ln -s "$(command -v $ZFS)" $T/bin/zfs; export PATH=$T/bin:$PATH
+truncate -s 1G $T/a $T/b; $ZPOOL create -m $M $P $T/a && $ZPOOL create -m $T/n ${P}b $T/b || wrong create; $ZFS create -o compression=zstd -o recordsize=64k $P/data; $ZFS create $P/data/sub; $ZFS create "$P/data/with blank"; $ZFS create -V 20M $P/data/vol; $ZFS set autobackup:off1=true $P/data; $ZFS set autobackup:off1=false $P/data/sub 2>/dev/null; $ZFS inherit autobackup:off1 $P/data/sub
+ab() { zfs-autobackup --no-progress --keep-source=3,10s1min --keep-target=5 "$@" >$T/o 2>&1 || { tail -8 $T/o >$T/o2; return 1; }; }
+head -c 5M /dev/urandom >$M/data/f; echo 1 >$M/data/sub/s; ab off1 ${P}b --clear-mountpoint || wrong "first run: $(tr '\n' ' ' <$T/o2)"
+for i in 1 2 3 4; do sleep 1.1; head -c 2M /dev/urandom >$M/data/f$i; echo $i >"$M/data/with blank/x"; [ $i = 2 ] && $ZFS rename $P/data/sub $P/data/moved; [ $i = 3 ] && $ZFS create $P/data/late; ab off1 ${P}b --clear-mountpoint --destroy-missing=0s || wrong "run $i: $(tr '\n' ' ' <$T/o2)"; done
+ab off1 ${P}b --clear-mountpoint --no-snapshot --test >/dev/null 2>&1; $ZFS list -Hro name ${P}b >$T/l; for d in data data/moved "data/with blank" data/late data/vol; do grep -qx "${P}b/$P/$d" $T/l || wrong "not replicated: $d in $(tr '\n' ';' <$T/l)"; done
+S=$($ZFS list -Ho name -t snapshot -d1 $P/data | tail -1 | sed 's/.*@//'); $ZFS get -Hpo value guid "$P/data@$S" "${P}b/$P/data@$S" | sort -u | wc -l | grep -qx 1 || wrong "guids differ"; for d in data "data/with blank" data/moved; do $ZFS set canmount=on "${P}b/$P/$d"; $ZFS set mountpoint="$T/r/$d" "${P}b/$P/$d"; $ZFS mount "${P}b/$P/$d" 2>/dev/null; S2=$($ZFS list -Ho name -t snapshot -d1 "$P/$d" | tail -1 | sed "s/.*@//"); diff -r "$M/$d/.zfs/snapshot/$S2" "$T/r/$d/.zfs/snapshot/$S2" || wrong "$d differs"; done
+[ "$($ZFS get -Ho value compression ${P}b/$P/data)" = zstd ] || wrong "properties are not sent"; C=$($ZFS list -Ho name -t snapshot $P/data | wc -l)
+# interrupted and gone on with
+$ZFS unmount ${P}b/$P/data; head -c 200M /dev/urandom >$M/data/large; (zfs-autobackup --no-progress off1 ${P}b --rate 20M >/dev/null 2>&1 & Z=$!; sleep 5; kill -INT $Z; kill $(ps -o pid= --ppid $Z) ; wait $Z) 2>/dev/null; K=$($ZFS get -Ho value receive_resume_token ${P}b/$P/data)
+ab off1 ${P}b --rollback || wrong "after an interruption: $(tr '\n' ' ' <$T/o2)"; [ "$($ZFS get -Ho value receive_resume_token ${P}b/$P/data)" = - ] || wrong "a token is left"; grep -q "resum" $T/o && R="resumed" || R="not resumed (token: ${K:0:9})"
+zfs-autoverify --help >/dev/null 2>&1 && { zfs-autoverify --no-progress off1 ${P}b >$T/v 2>&1 || O="zfs-autoverify: $(grep -E '^!|rror' $T/v | head -2 | tr '\n' ' ')"; }; zfs-check --help >/dev/null 2>&1 && { $ZFS snapshot $P/data@chk; zfs-check $P/data@chk >$T/ck 2>&1 || O="${O:-} zfs-check: $(tail -1 $T/ck)"; }
+right "five runs, $C snapshots at the source, $R; ${O:-}"
