@@ -1,21 +1,28 @@
-# Sawmill in a container: built from this checkout with Debian's and crates.io's packages alone.
+# The daemon of Sawmill and its commands in a container: docs/containers.md.
 #
 #   docker build -t sawmill .
-#   docker run -d --name sawmill --device /dev/fuse --cap-add SYS_ADMIN --security-opt apparmor=unconfined \
-#       -v /srv/pools:/pools -v sawmill-state:/var/lib/sawmill sawmill
-#   docker exec sawmill zpool create tank mirror /pools/a /pools/b
 #
-# Mounts are seen inside; `-v /srv/tank:/tank:rshared` shows one of them outside, too. What was open is open again when
-# the container starts again.
-FROM rust:1.95-bookworm AS build
+# builds the program of this checkout with packages of Debian and crates.io alone. `scripts/image` makes an image of a program
+# that is built already: PACKAGE=given takes the Debian package that lies in the build's context.
+ARG BASE=debian:bookworm-slim
+ARG PACKAGE=built
+
+FROM rust:1.95-bookworm AS built
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked --package sawmill-cli && scripts/package target/release/sawmill
+RUN cargo build --release --locked --package sawmill-cli && scripts/package target/release/sawmill && mv target/package/*.deb /
 
-FROM debian:bookworm-slim
-COPY --from=build /src/target/package/*.deb /tmp/
-RUN apt-get update && apt-get install -y --no-install-recommends /tmp/*.deb && rm -rf /tmp/*.deb /var/lib/apt/lists/*
+FROM scratch AS given
+COPY *.deb /
+
+FROM ${PACKAGE} AS package
+
+FROM ${BASE}
+COPY --from=package /*.deb /tmp/
+RUN dpkg --install /tmp/*.deb && rm /tmp/*.deb
+# The list of pools, and the number of this host, from which a pool knows who had it open.
 VOLUME /var/lib/sawmill
-# Asked to stop, the daemon syncs its pools first.
+HEALTHCHECK CMD ["sawmill", "daemon", "status"]
+# SIGTERM: the daemon syncs and unmounts all pools, and ends.
 STOPSIGNAL SIGTERM
-CMD ["sawmill", "daemon", "run"]
+ENTRYPOINT ["sawmill", "daemon", "run"]
