@@ -136,6 +136,7 @@ fn since(late: LogFacts, early: &LogFacts) -> LogFacts {
         write: counts(&late.write, &early.write),
         flush: counts(&late.flush, &early.flush),
         wake: counts(&late.wake, &early.wake),
+        parts_nanos: counts(&late.parts_nanos, &early.parts_nanos),
         block_sizes: counts(&late.block_sizes, &early.block_sizes),
         hurried_txgs: more(late.hurried_txgs, early.hurried_txgs),
         blocks_past_logs: more(late.blocks_past_logs, early.blocks_past_logs),

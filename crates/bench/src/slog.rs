@@ -138,10 +138,15 @@ impl Ground {
         }
     }
 
-    fn measure(&self, load: &Load, setups: &[Setup]) -> Result<Vec<Cell>, crate::Refusal> {
+    fn measure(
+        &self,
+        load: &Load,
+        setups: &[Setup],
+        done: &CellDone<'_>,
+    ) -> Result<Vec<Cell>, crate::Refusal> {
         match self {
-            Self::Simulated(hardware) => hardware.measure(load, setups),
-            Self::Real(devices) => devices.measure(load, setups),
+            Self::Simulated(hardware) => hardware.measure(load, setups, done),
+            Self::Real(devices) => devices.measure(load, setups, done),
         }
     }
 }
@@ -196,11 +201,22 @@ pub struct Report {
     pub tables: Vec<Table>,
 }
 
-/// Measures every cell.
+/// Is called when a cell was measured, on any thread.
+pub type CellDone<'a> = dyn Fn() + Sync + 'a;
+
+impl Plan {
+    /// Returns how many cells are measured.
+    #[must_use]
+    pub fn cells(&self) -> usize {
+        self.rows.len() * self.columns.len() * self.flushes.len()
+    }
+}
+
+/// Measures every cell, and calls `done` after each.
 ///
 /// # Errors
 /// When a pool cannot be made or written to.
-pub fn run(plan: &Plan) -> Result<Report, crate::Refusal> {
+pub fn run(plan: &Plan, done: &CellDone<'_>) -> Result<Report, crate::Refusal> {
     let setup = |with_flushes, logs, main| Setup { main, logs, with_flushes };
     let rows = |with_flushes| {
         plan.rows
@@ -208,7 +224,7 @@ pub fn run(plan: &Plan) -> Result<Report, crate::Refusal> {
             .flat_map(move |&logs| plan.columns.iter().map(move |&main| setup(with_flushes, logs, main)))
     };
     let setups: Vec<Setup> = plan.flushes.iter().flat_map(|&with_flushes| rows(with_flushes)).collect();
-    let mut cells = plan.ground.measure(&plan.load, &setups)?.into_iter();
+    let mut cells = plan.ground.measure(&plan.load, &setups, done)?.into_iter();
     let mut table = |with_flushes| Table {
         with_flushes,
         columns: plan.columns.clone(),

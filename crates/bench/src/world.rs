@@ -80,7 +80,8 @@ pub(crate) async fn create(
         ("mountpoint".to_owned(), PropValue::Text("none".into())),
     ];
     root_props.extend(shape.props.iter().cloned());
-    let spec = PoolSpec { name: name.into(), vdevs, root_props, comment: None, force: true };
+    let spec =
+        PoolSpec { name: name.into(), stored_name: None, vdevs, root_props, comment: None, force: true };
     Pool::create(env, spec, tuning).await
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use engine::{AccessTimes, MountFlags, PlaceChoice, UserIds};
+use engine::{AccessTimes, MountFlags, OrphanMount, PlaceChoice, UserIds};
 use env::{DeviceInfo, OpenMode, Readers};
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,8 @@ pub(crate) enum Errand {
     RemovePoint { path: Bytes },
     /// `Result<bool, RemoteError>`
     MayClaim { uid: u32, gids: Vec<u32>, place: Bytes, altroot: Option<Bytes>, is_chosen: bool },
+    /// `Vec<WireOrphan>`
+    Orphans { pool: String },
     /// `bool`
     MayAdminister { thread: u32 },
     /// As [`MountErrand`] says.
@@ -99,6 +101,8 @@ pub(crate) enum MountErrand {
     IsGone,
     /// `bool`
     HasMountsBelow,
+    /// `Option<String>`, in words.
+    SeenElsewhere,
     /// `()`; the root, if the mount is reached.
     Root,
     /// `Result<(), RemoteError>`; the directory, if the mount is reached.
@@ -126,6 +130,8 @@ pub struct Beginning {
     pub host_name: String,
     /// The ids of the daemon, which own what the pool makes.
     pub owner: (u32, u32),
+    /// The default cache file in the format of OpenZFS.
+    pub cache_file: Option<PathBuf>,
 }
 
 /// What [`device::OpenedFile`] has beside its descriptors.
@@ -214,6 +220,28 @@ impl From<WireFlags> for MountFlags {
             _ => AccessTimes::Always,
         };
         Self { read_only, exec, setuid, devices, access }
+    }
+}
+
+/// [`OrphanMount`] on the way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WireOrphan {
+    dataset: String,
+    place: Bytes,
+    flags: WireFlags,
+}
+
+impl From<OrphanMount> for WireOrphan {
+    fn from(mount: OrphanMount) -> Self {
+        let OrphanMount { dataset, place, flags } = mount;
+        Self { dataset, place: place.as_path().into(), flags: flags.into() }
+    }
+}
+
+impl From<WireOrphan> for OrphanMount {
+    fn from(mount: WireOrphan) -> Self {
+        let WireOrphan { dataset, place, flags } = mount;
+        Self { dataset, place: place.path(), flags: flags.into() }
     }
 }
 

@@ -40,7 +40,7 @@ struct GrantSet {
     searches: Vec<Search>,
     /// Directories whose names may be listed.
     listed: Vec<PathBuf>,
-    /// Small files that are read and replaced: cache files of users.
+    /// Cache files of users, in which the process changes its own pools.
     files: BTreeSet<PathBuf>,
     /// Small files that are only read.
     texts: BTreeSet<PathBuf>,
@@ -85,12 +85,12 @@ impl Grants {
         self.set.lock().listed = directories;
     }
 
-    /// The process may read and replace this file.
+    /// The process may read this cache file, and change its own pools there.
     pub fn add_file(&self, file: PathBuf) {
         self.set.lock().files.insert(file);
     }
 
-    /// Returns the files that the process may read and replace.
+    /// Returns the cache files of the process.
     #[must_use]
     pub fn files(&self) -> Vec<PathBuf> {
         self.set.lock().files.iter().cloned().collect()
@@ -117,13 +117,13 @@ impl Grants {
         self.set.lock().altroot = altroot;
     }
 
-    /// True if a device may be opened that was named by a path and is open for a moment.
-    pub(crate) fn may_open(&self, path: &Path, opened: impl AsFd, mode: OpenMode) -> bool {
+    /// True if the device that a path has led to may be opened. The descriptor names the device.
+    pub(crate) fn may_open(&self, path: &Path, device: impl AsFd, mode: OpenMode) -> bool {
         let set = self.set.lock();
-        let is_searched = || set.searches.iter().any(|search| search.has(path, &opened));
+        let is_searched = || set.searches.iter().any(|search| search.has(path, &device));
         set.devices.contains(path)
             || mode == OpenMode::ReadOnly && is_searched()
-            || identity_of(&opened).is_some_and(|identity| set.is_alias(identity))
+            || identity_of(&device).is_some_and(|identity| set.is_alias(identity))
     }
 
     /// True if a device may be opened by this path, as far as the path says.
@@ -142,9 +142,14 @@ impl Grants {
             || is_text(&self.set.lock())
     }
 
-    /// True if a small file may be replaced, renamed or removed.
+    /// True if a small file of the process may be replaced, renamed or removed.
     pub(crate) fn may_change(&self, path: &Path) -> bool {
-        self.is_own(path) || self.set.lock().files.contains(path)
+        self.is_own(path)
+    }
+
+    /// True if the file is one of [`Self::files`].
+    pub(crate) fn has_file(&self, path: &Path) -> bool {
+        self.set.lock().files.contains(path)
     }
 
     /// True if the names in a directory may be listed.
@@ -206,9 +211,9 @@ impl Search {
         }
     }
 
-    fn has(&self, path: &Path, opened: impl AsFd) -> bool {
+    fn has(&self, path: &Path, device: impl AsFd) -> bool {
         let is_block_device = || {
-            fstat(&opened).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice)
+            fstat(&device).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice)
         };
         self.may_have(path) && (matches!(self, Self::Place(_)) || is_block_device())
     }
@@ -218,9 +223,9 @@ fn identity_at(path: &Path) -> Option<(u64, u64)> {
     device::identity(path)
 }
 
-/// Returns the numbers of an open file. [`env::Machine::identity`] returns the same numbers for its path.
-fn identity_of(opened: impl AsFd) -> Option<(u64, u64)> {
-    let stat = fstat(opened).ok()?;
+/// Returns the numbers of a file. [`env::Machine::identity`] returns the same numbers for its path.
+fn identity_of(file: impl AsFd) -> Option<(u64, u64)> {
+    let stat = fstat(file).ok()?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::BlockDevice => Some((u64::MAX, stat.st_rdev)),
         _ => Some((stat.st_dev, stat.st_ino)),

@@ -38,4 +38,4 @@ mod wire;
 pub use client::Broker;
 pub use errand::Beginning;
 pub use grants::{Grants, Search};
-pub use server::{Desk, MountedAt, Neighbours, socket_pair};
+pub use server::{Desk, DeskParts, MountedAt, Neighbours, ProcessCacheFiles, socket_pair};

@@ -3,17 +3,21 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::mem::MaybeUninit;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use broker::{Beginning, Broker, Desk, Grants, Neighbours, Search, socket_pair};
-use device::{FileOpener, Options, RealEnv};
-use engine::{MountError, MountOptions};
+use broker::{
+    Beginning, Broker, Desk, DeskParts, Grants, Neighbours, ProcessCacheFiles, Search, socket_pair,
+};
+use device::{FileOpener, Options, RealEnv, RealMachine};
+use engine::{CacheFileTable, MountError, MountOptions};
 use env::{BufSlice, DeviceError, Durability, Env, IoBuf, Machine, OpenMode, Readers};
 use front_fuse::Mounter;
-use rustix::fs::{CWD, Mode, mkfifoat};
+use ondisk::NvList;
+use rustix::fs::{CWD, Mode, inotify, mkfifoat};
 use units::LeafOffset;
 
 const DEVICE_BYTES: u64 = 1 << 20;
@@ -44,8 +48,16 @@ impl World {
         let grants = Arc::new(Grants::new(own.clone()));
         let listener = UnixListener::bind(own.join("socket")).expect("a socket");
         let lock = File::create(own.join("lock")).expect("a file");
-        let (last_words, neighbours) = (own.join("pools.panic"), Arc::new(NoNeighbours));
-        let desk = Desk::new(Arc::clone(&grants), beginning(), listener, lock, last_words, neighbours);
+        let table = Arc::new(CacheFileTable::new(Arc::new(RealMachine::default())));
+        let desk = Desk::new(DeskParts {
+            grants: Arc::clone(&grants),
+            beginning: beginning(),
+            listener,
+            lock,
+            last_words: own.join("pools.panic"),
+            neighbours: Arc::new(NoNeighbours),
+            cache_files: ProcessCacheFiles { table, holder: 1 },
+        });
         let (ours, theirs) = socket_pair().expect("sockets");
         desk.open(ours).expect("a thread");
         Self { dir, grants, broker: Broker::new(theirs), desk }
@@ -67,7 +79,7 @@ impl World {
 }
 
 fn beginning() -> Beginning {
-    Beginning { host_id: 7, host_name: "host".to_owned(), owner: (1, 2) }
+    Beginning { host_id: 7, host_name: "host".to_owned(), owner: (1, 2), cache_file: None }
 }
 
 #[test]
@@ -113,6 +125,27 @@ fn a_process_gets_its_devices_and_no_others() {
     world.open(&link, OpenMode::ReadWrite).expect("granted by another path");
     world.grants.take_back_devices(&new);
     world.open(&other, OpenMode::ReadWrite).expect_err("taken back");
+}
+
+/// An open for writing takes a disk from other programs, also if the open is undone at once.
+#[test]
+fn a_device_is_compared_with_the_grants_before_it_is_opened() {
+    let world = World::new();
+    fs::create_dir(world.path("found")).expect("made");
+    let found = world.device("found/img");
+    world.grants.set_searches(vec![Search::Place(world.path("found"))]);
+    let watch = inotify::init(inotify::CreateFlags::NONBLOCK).expect("an inotify instance");
+    inotify::add_watch(&watch, &found, inotify::WatchFlags::OPEN).expect("a watch");
+    let is_opened = || {
+        let mut events = [MaybeUninit::uninit(); 256];
+        inotify::Reader::new(&watch, &mut events).next().is_ok()
+    };
+    for mode in [OpenMode::ReadWrite, OpenMode::Hold] {
+        world.open(&found, mode).expect_err("it is only looked at");
+        assert!(!is_opened(), "{mode:?}");
+    }
+    world.open(&found, OpenMode::ReadOnly).expect("found");
+    assert!(is_opened(), "the watch sees an open");
 }
 
 #[test]
@@ -166,8 +199,24 @@ fn a_process_reads_and_changes_its_own_files_only() {
     machine.read(Path::new("/sys/devices/system/cpu/possible")).expect("read");
     // What a request names.
     world.grants.add_file(other.clone());
-    machine.replace(&other, b"a cache file", Readers::Anybody).expect("granted");
-    assert_eq!(fs::read(&other).expect("read"), b"a cache file");
+    let cache_file = |key: &str, name: &str| {
+        let (mut pool, mut pools) = (NvList::new(), NvList::new());
+        pool.add_str("name", name);
+        pools.add_nvlist(key, pool);
+        pools.encode()
+    };
+    fs::write(&other, cache_file("foreign", "foreign")).expect("written");
+    machine.replace(&other, &cache_file("tank", "tank"), Readers::Anybody).expect("granted");
+    let names = || {
+        let pools = NvList::decode(&fs::read(&other).expect("a file")).expect("an nvlist");
+        pools.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(), ["foreign", "tank"], "a process changes its own pools");
+    machine.replace(&other, b"no nvlist", Readers::Anybody).expect_err("it makes no sense");
+    machine.replace(&other, &cache_file("tank", "dozer"), Readers::Anybody).expect_err("two names");
+    assert_eq!(names(), ["foreign", "tank"]);
+    machine.remove(&other).expect("granted");
+    assert_eq!(names(), ["foreign"]);
     assert!(machine.is_directory(world.dir.path()) && machine.identity(&other).is_some());
     world.grants.set_listed(vec![world.dir.path().into()]);
     assert!(machine.names_in(world.dir.path()).expect("listed").contains(&"own".into()));

@@ -115,13 +115,19 @@ pub struct Spec {
     pub about: &'static str,
     /// Flags, in the order of the usage line.
     pub flags: &'static [Flag],
-    /// What comes after the flags.
+    /// The operands of the command. Each further line is a whole synopsis: another form of the command.
     pub operands: &'static str,
 }
 
 impl Spec {
-    /// `create [-fn] [-o property=value] ... <pool> <vdev> ...`
+    /// Returns the forms of the command, separated by a newline and a tab.
     pub fn usage(&self) -> String {
+        self.forms().join("\n\t")
+    }
+
+    /// `create [-fn] [-o property=value] ... <pool> <vdev> ...`, and the other forms.
+    pub fn forms(&self) -> Vec<String> {
+        let mut operands = self.operands.lines();
         let mut line = self.name.to_owned();
         let switches: String =
             self.flags.iter().filter(|f| f.value.is_none()).filter_map(|f| f.short).collect();
@@ -129,10 +135,10 @@ impl Spec {
             _ = write!(line, " [-{switches}]");
         }
         line.extend(self.flags.iter().filter_map(Flag::usage));
-        if !self.operands.is_empty() {
-            _ = write!(line, " {}", self.operands);
+        if let Some(operands) = operands.next() {
+            _ = write!(line, " {operands}");
         }
-        line
+        std::iter::once(line).chain(operands.map(str::to_owned)).collect()
     }
 
     /// Everything there is to tell.
@@ -148,11 +154,16 @@ impl Spec {
         text
     }
 
-    /// Splits words into flags and operands.
+    /// Splits words into flags and operands. Flags may follow operands, unless the variable
+    /// `POSIXLY_CORRECT` is set (getopt(3)).
     ///
     /// # Errors
     /// The reason that goes before the usage line.
     pub fn parse(&self, words: &[String]) -> Result<Args, String> {
+        self.parse_in_order(words, std::env::var_os("POSIXLY_CORRECT").is_some())
+    }
+
+    fn parse_in_order(&self, words: &[String], are_flags_first: bool) -> Result<Args, String> {
         let mut args = Args { typed: words.to_vec(), given: Vec::new(), operands: Vec::new() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
@@ -164,6 +175,9 @@ impl Spec {
                 self.take_bundle(bundle, &mut words, &mut args)?;
             } else {
                 args.operands.push(word.clone());
+                if are_flags_first {
+                    args.operands.extend(words.by_ref().cloned());
+                }
             }
         }
         Ok(args)

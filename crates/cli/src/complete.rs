@@ -161,7 +161,7 @@ fn of_command(program: &Program, spec: &Spec, words: &[String], last: &str) -> V
         return spec.flags.iter().flat_map(one).collect();
     }
     let operands = spec.parse(words).map_or(0, |args| args.operands.len());
-    let reached = places::reached(spec.operands, operands).into_iter();
+    let reached = places::reached(spec.operands.lines().next().unwrap_or_default(), operands).into_iter();
     reached.flat_map(|place| Place::new(program, spec, place).offers(last)).collect()
 }
 

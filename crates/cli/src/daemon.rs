@@ -4,10 +4,11 @@ use crate::args::{Args, Flag, Spec};
 use crate::program::{Command, Kind, Program};
 use crate::session::{Outcome, Session, Stop, as_failure, usage};
 use control::{ClientError, DaemonStatusCall, DaemonStop, Failure, FailureKind};
-use daemon::{DaemonError, PoolProgram, Wanted, web_page};
+use daemon::{DaemonError, PoolGroups, PoolProgram, Wanted, kstats, web_page};
 use device::{Options, RealEnv};
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// The commands.
@@ -23,7 +24,7 @@ const START: Command = Command::new(
         name: "start",
         alias: None,
         about: "starts the daemon, if none runs",
-        flags: &[MEMORY, WEB, ONE_PROCESS],
+        flags: &[MEMORY, WEB, KSTATS, ONE_PROCESS, POOL_GROUPS],
         operands: "",
     },
     start,
@@ -34,7 +35,14 @@ const RUN: Command = Command::new(
         name: "run",
         alias: None,
         about: "is the daemon, until stopped",
-        flags: &[Flag::long("detach", "leave the terminal's session"), MEMORY, WEB, ONE_PROCESS],
+        flags: &[
+            Flag::long("detach", "leave the terminal's session"),
+            MEMORY,
+            WEB,
+            KSTATS,
+            ONE_PROCESS,
+            POOL_GROUPS,
+        ],
         operands: "",
     },
     run,
@@ -106,6 +114,13 @@ const WEB: Flag = Flag::long_value(
     "show a page and metrics there: a loopback address, or a port alone (SAWMILL_WEB)",
 );
 
+/// How often the kstat files are renewed, which exporters read.
+const KSTATS: Flag = Flag::long_value(
+    "kstats",
+    "seconds",
+    "renew the kstat files in proc/spl/kstat/zfs that often: 5 by default, 0 for none (SAWMILL_KSTATS)",
+);
+
 /// Has the daemon hold all pools itself. A mistake in the work for one pool then ends all pools.
 const ONE_PROCESS: Flag = Flag::long(
     "one-process",
@@ -113,6 +128,15 @@ const ONE_PROCESS: Flag = Flag::long(
 );
 /// The variable that asks for the same.
 const ONE_PROCESS_VARIABLE: &str = "SAWMILL_ONE_PROCESS";
+
+/// Has the process of each pool put into a control group of its own.
+const POOL_GROUPS: Flag = Flag::long_value(
+    "pool-groups",
+    "directory",
+    "put the process of POOL into the control group directory/POOL (SAWMILL_POOL_GROUPS)",
+);
+/// The variable that asks for the same.
+const POOL_GROUPS_VARIABLE: &str = "SAWMILL_POOL_GROUPS";
 
 const STOP_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
@@ -127,12 +151,16 @@ fn start(session: &mut Session, args: &Args) -> Outcome {
     wanted(args)?;
     let memory = args.value('m').map(|size| ["--memory", size]);
     let web = args.long_values("web").last().map(|address| ["--web", address]);
+    let kstats = args.long_values("kstats").last().map(|seconds| ["--kstats", seconds]);
     let one_process = args.has_long("one-process").then_some("--one-process");
-    let words: Vec<&str> = memory.into_iter().chain(web).flatten().chain(one_process).collect();
+    let groups = args.long_values("pool-groups").last().map(|dir| ["--pool-groups", dir]);
+    let pairs = memory.into_iter().chain(web).chain(kstats).chain(groups);
+    let words: Vec<&str> = pairs.flatten().chain(one_process).collect();
     if !words.is_empty() {
         let started = daemon::start_with(session.paths(), &words);
         if !started.map_err(|error| Stop::Failed(error.failure()))? {
-            let line = "the daemon runs already; its memory, page and processes are set when it starts";
+            let line =
+                "the daemon runs already; its memory, page, kstats and processes are set when it starts";
             return Err(Failure::new(FailureKind::Busy, line).into());
         }
     }
@@ -161,14 +189,32 @@ fn tell_page(session: &mut Session) -> Outcome {
 
 fn wanted(args: &Args) -> Result<Wanted, Stop> {
     let web = web_page::wanted(args.long_values("web").last()).or_else(|error| usage(error.to_string()))?;
-    Ok(Wanted { memory_bytes: memory_bytes(args)?, web, pool_program: pool_program(args) })
+    let kstats = kstats::wanted(args.long_values("kstats").last())
+        .or_else(|word| usage(format!("'{word}' is no number of seconds up to 86400")))?;
+    Ok(Wanted { memory_bytes: memory_bytes(args)?, web, kstats, pool_program: pool_program(args)? })
 }
 
 /// Returns this very program, unless one process is to hold all pools.
-fn pool_program(args: &Args) -> Option<PoolProgram> {
+fn pool_program(args: &Args) -> Result<Option<PoolProgram>, Stop> {
     let is_said = std::env::var_os(ONE_PROCESS_VARIABLE).is_some_and(|value| value != "0");
     let is_one = is_said || args.has_long("one-process");
-    (!is_one).then(|| daemon::pool_program(&["daemon", "pool"]))
+    let groups = pool_groups(args)?;
+    match (is_one, groups) {
+        (true, None) => Ok(None),
+        (true, Some(_)) => usage("one process cannot be in the control groups of all pools"),
+        (false, groups) => Ok(Some(PoolProgram { groups, ..daemon::pool_program(&["daemon", "pool"]) })),
+    }
+}
+
+fn pool_groups(args: &Args) -> Result<Option<PoolGroups>, Stop> {
+    let said = args.long_values("pool-groups").last().map(PathBuf::from);
+    let Some(dir) = said.or_else(|| std::env::var_os(POOL_GROUPS_VARIABLE).map(PathBuf::from)) else {
+        return Ok(None);
+    };
+    match PoolGroups::new(dir.clone()) {
+        Ok(groups) => Ok(Some(groups)),
+        Err(error) => usage(format!("'{}' is no control group: {error}", dir.display())),
+    }
 }
 
 fn memory_bytes(args: &Args) -> Result<u64, Stop> {
@@ -213,7 +259,7 @@ fn ended(served: Result<(), DaemonError>) -> Outcome {
 
 fn status(session: &mut Session, args: &Args) -> Outcome {
     no_operands(args)?;
-    let status = match session.ask_running(&DaemonStatusCall {}) {
+    let status = match session.ask_whoever_runs(&DaemonStatusCall {}) {
         Ok(status) => status,
         Err(ClientError::Unreachable { .. }) => {
             if !args.has_long("pid") {

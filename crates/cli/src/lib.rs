@@ -1,5 +1,5 @@
 //! The one program of Sawmill. `sawmill zpool …`, `sawmill zfs …` and `sawmill daemon …`
-//! are its commands; called through a link named `zpool`, `zfs`, `zinject` or `zilstat`, it is that command.
+//! are its commands; called through a link named `zpool`, `zfs`, `zinject`, `zilstat` or `zed`, it is that command.
 //!
 //! ```text
 //!  argv ─► program ─► args (flags, operands) ─► zpool::*, zfs::* ─► Session::ask ─► daemon
@@ -26,10 +26,13 @@ mod complete;
 mod cp;
 mod daemon;
 mod disk_model;
+mod doctor;
+mod environment;
 mod inspect;
 mod ls;
 mod manual;
 mod mount_helper;
+mod mount_zfs;
 mod numbers;
 mod program;
 mod rescue;
@@ -40,9 +43,11 @@ mod tree;
 mod unknown;
 mod view;
 mod visit;
+mod zed;
 mod zfs;
 mod zilstat;
 mod zinject;
 mod zpool;
 
+pub use manual::{ExampleStep, ManualExample, PageExamples, examples};
 pub use program::main;

@@ -1,22 +1,31 @@
-//! `sawmill manual DIRECTORY`: the manual pages, made of the tables that parse.
+//! `sawmill manual DIRECTORY`: the manual pages, made of the tables that parse and of texts.
 //!
 //! ```text
-//!  PROGRAMS ─► a page of each program:  zpool.8  zfs.8  sawmill.1  sawmill-daemon.1 …
-//!         └──► a page of each command:  zpool-create.8  sawmill-ls.1 …, and by their other names: zilstat.1 …
+//!  PROGRAMS ──────────► NAME, SYNOPSIS, OPTIONS, COMMANDS ─┐   zpool.8 …         a page of each program
+//!                                                          ├─► zpool-create.8 …  a page of each command
+//!  crates/cli/manual ─► DESCRIPTION, EXAMPLES, SEE ALSO ───┘   zpoolconcepts.7 … a page of each topic
+//!        └─► items ─► values and defaults from the tables of properties and features
 //! ```
-//! So no page tells of a flag that does not parse, and no flag is without a line
-//! (test: `every_command_and_flag_is_in_a_page`).
+//! So no page names a flag, a property or a feature that the program lacks, and none is left out
+//! (tests: `every_command_and_flag_is_in_a_page`, `pages_of_tables_name_each_entry_and_no_other`).
+//! A test runs the examples of all pages: `crates/cli/tests/manual.rs`.
 
+mod examples;
+mod facts;
+mod markup;
 mod roff;
-mod text;
+mod texts;
 
 use crate::args::{Args, Spec};
 use crate::program::{Command, Kind, PLAIN, PROGRAMS, Program, has_own_link};
 use crate::session::{Outcome, Session, Stop, usage};
 use control::{Failure, FailureKind};
+use markup::{Chapter, Passage};
 use roff::Roff;
 use std::fs;
 use std::path::Path;
+
+pub use examples::{ExampleStep, ManualExample, PageExamples, examples};
 
 pub const COMMAND: Command = Command::new(
     Spec {
@@ -59,7 +68,11 @@ fn pages() -> Vec<Page> {
         let commands = program.commands.iter().flat_map(|c| of_command(program, c));
         std::iter::once(of_program(program)).chain(commands)
     };
-    PROGRAMS.iter().flat_map(of).collect()
+    PROGRAMS
+        .iter()
+        .flat_map(of)
+        .chain(texts::TOPICS.iter().map(|(file, about)| of_topic(file, about)))
+        .collect()
 }
 
 fn section(program: &Program) -> u8 {
@@ -77,30 +90,25 @@ fn name(program: &Program, command: Option<&str>) -> String {
 
 fn of_program(program: &Program) -> Page {
     let name = name(program, None);
-    let mut roff = Roff::page(&name, section(program));
-    roff.section("NAME").text(&format!("{name} - {}", program.about));
-    roff.section("SYNOPSIS");
-    roff.synopsis(&program.typed(), "command [argument ...]");
+    let mut page = Draft::new(&name, section(program), program.about);
+    page.roff.section("SYNOPSIS");
+    page.roff.synopsis(&program.typed(), "command [argument ...]");
     if program.name == PLAIN.name {
-        roff.synopsis(PLAIN.name, "version");
+        page.roff.synopsis(PLAIN.name, "version");
     }
-    roff.synopsis(&program.typed(), "help [command]");
-    for (heading, paragraphs) in text::about(program) {
-        roff.section(heading);
-        paragraphs.iter().for_each(|paragraph| roff.paragraph(paragraph));
-    }
-    roff.section("COMMANDS");
+    page.roff.synopsis(&program.typed(), "help [command]");
+    page.chapters(|heading| heading == DESCRIPTION);
+    page.roff.section("COMMANDS");
     for other in others(program) {
-        roff.item(
+        page.roff.item(
             &format!("{} command", other.typed()),
             &format!("{}, see {}", other.about, page_ref(other, None)),
         );
     }
     for command in program.commands {
-        roff.item(&command.spec.usage(), command.spec.about);
+        page.roff.item(&command.spec.forms().join(" | "), command.spec.about);
     }
-    ending(&mut roff, program, None);
-    Page { name, section: section(program), text: roff.into_text() }
+    page.end()
 }
 
 /// Programs that the page of `sawmill` tells of.
@@ -112,35 +120,100 @@ fn others(program: &Program) -> impl Iterator<Item = &'static Program> {
 fn of_command(program: &Program, command: &Command) -> Vec<Page> {
     let spec = &command.spec;
     let (page_name, section) = (name(program, Some(spec.name)), section(program));
-    let mut roff = Roff::page(&page_name, section);
-    roff.section("NAME").text(&format!("{page_name} - {}", spec.about));
-    roff.section("SYNOPSIS");
-    roff.synopsis(&program.typed(), &spec.usage());
+    let mut page = Draft::new(&page_name, section, spec.about);
+    page.roff.section("SYNOPSIS");
+    spec.forms().iter().for_each(|form| page.roff.synopsis(&program.typed(), form));
     if let Some(alias) = spec.alias {
-        roff.synopsis(&program.typed(), &format!("{alias} ..."));
+        page.roff.synopsis(&program.typed(), &format!("{alias} ..."));
     }
-    roff.section("DESCRIPTION").text(&format!("{} {} {}.", program.typed(), spec.name, spec.about));
-    for paragraph in text::more(&page_name) {
-        roff.paragraph(paragraph);
-    }
+    page.chapters(|heading| heading == DESCRIPTION);
     if !spec.flags.is_empty() {
-        roff.section("OPTIONS");
-        spec.flags.iter().for_each(|flag| roff.item(&flag.spelling(), flag.help));
+        page.roff.section("OPTIONS");
+        spec.flags.iter().for_each(|flag| page.roff.item(&flag.spelling(), flag.help));
     }
-    ending(&mut roff, program, Some(spec.name));
     let alias = spec.alias.map(|alias| name(program, Some(alias)));
     let others = alias.into_iter().chain(has_own_link(command).then(|| spec.name.to_owned()));
     let text = format!(".so man{section}/{page_name}.{section}\n");
     let others: Vec<Page> = others.map(|name| Page { name, section, text: text.clone() }).collect();
-    std::iter::once(Page { name: page_name, section, text: roff.into_text() }).chain(others).collect()
+    std::iter::once(page.end()).chain(others).collect()
 }
 
-fn ending(roff: &mut Roff, program: &Program, command: Option<&str>) {
-    roff.section("EXIT STATUS");
-    roff.paragraph("0 when it was done, 1 when it was refused or failed, 2 when its words were wrong.");
-    roff.section("SEE ALSO");
-    let others = PROGRAMS.iter().filter(|other| command.is_some() || other.name != program.name);
-    roff.text(&others.map(|other| page_ref(other, None)).collect::<Vec<_>>().join(", "));
+/// A page about a topic, which is all text. `file` is its file name: `zpoolconcepts.7`.
+fn of_topic(file: &str, about: &str) -> Page {
+    let (name, section) = file.rsplit_once('.').unwrap_or((file, "7"));
+    let mut page = Draft::new(name, section.parse().unwrap_or(7), about);
+    page.chapters(|heading| heading != SEE_ALSO);
+    page.chapters(|heading| heading == SEE_ALSO);
+    page.into_page()
+}
+
+const DESCRIPTION: &str = "DESCRIPTION";
+const EXIT_STATUS: &str = "EXIT STATUS";
+const EXAMPLES: &str = "EXAMPLES";
+const SEE_ALSO: &str = "SEE ALSO";
+/// The exit status of a command whose text has no chapter about it.
+const USUAL_STATUS: &str = "0 on success, 1 or, where OpenZFS does so, 255 on error, 2 on invalid usage.";
+
+/// A page that is being written, and its text.
+struct Draft {
+    name: String,
+    section: u8,
+    chapters: Vec<Chapter>,
+    roff: Roff,
+}
+
+impl Draft {
+    /// A page with its first section.
+    fn new(name: &str, section: u8, about: &str) -> Self {
+        let mut roff = Roff::page(name, section);
+        roff.section("NAME").text(&format!("{name} - {about}"));
+        let chapters = texts::text(&format!("{name}.{section}")).map(markup::parse).unwrap_or_default();
+        Self { name: name.to_owned(), section, chapters, roff }
+    }
+
+    fn file(&self) -> String {
+        format!("{}.{}", self.name, self.section)
+    }
+
+    /// Writes the chapters of the text whose heading is chosen.
+    fn chapters(&mut self, is_chosen: impl Fn(&str) -> bool) {
+        let file = self.file();
+        for chapter in self.chapters.iter().filter(|chapter| is_chosen(chapter.heading)) {
+            self.roff.section(chapter.heading);
+            chapter.passages.iter().for_each(|passage| write(&mut self.roff, &file, passage));
+        }
+    }
+
+    /// Writes the chapters of a command or a program that follow its options.
+    fn end(mut self) -> Page {
+        let last = [DESCRIPTION, EXIT_STATUS, EXAMPLES, SEE_ALSO];
+        self.chapters(|heading| !last.contains(&heading));
+        if self.chapters.iter().all(|chapter| chapter.heading != EXIT_STATUS) {
+            self.roff.section(EXIT_STATUS).text(USUAL_STATUS);
+        }
+        for heading in &last[1..] {
+            self.chapters(|other| other == *heading);
+        }
+        self.into_page()
+    }
+
+    fn into_page(self) -> Page {
+        Page { name: self.name, section: self.section, text: self.roff.into_text() }
+    }
+}
+
+/// Writes a passage of the page in `file`.
+fn write(roff: &mut Roff, file: &str, passage: &Passage) {
+    match passage {
+        Passage::Heading(heading) => roff.subsection(heading),
+        Passage::Paragraph(text) => roff.paragraph(text),
+        Passage::Item(term, text) => match facts::about(file, term) {
+            Some(facts) => roff.item(term, &format!("{text} {facts}")),
+            None => roff.item(term, text),
+        },
+        Passage::Code(lines) => roff.code(lines.iter().copied()),
+        Passage::Before(_) | Passage::NotRun(_) => {}
+    }
 }
 
 fn page_ref(program: &Program, command: Option<&str>) -> String {

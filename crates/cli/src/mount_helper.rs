@@ -1,4 +1,5 @@
-//! What mount(8) calls for the type `fuse.sawmill`, to change how something is mounted.
+//! What mount(8) calls for the type `fuse.sawmill`, to change how something is mounted, and for the type `zfs`
+//! ([`mount_zfs`]).
 //!
 //! ```text
 //!  mount -o remount,ro /p ─► /sbin/mount.fuse.sawmill SOURCE DIR -o OPTIONS      a link to this program
@@ -6,6 +7,7 @@
 //! ```
 //! The kernel remounts by itself, so that mount(8) need only be told to do without a helper.
 
+use crate::mount_zfs;
 use std::process::Command;
 
 const NAME: &str = "mount.fuse.sawmill";
@@ -14,6 +16,9 @@ const EXIT_FAILED: u8 = 32;
 
 /// Its exit code, if the program was called as a helper.
 pub fn run(called: Option<&str>, words: &[String]) -> Option<u8> {
+    if called == Some(mount_zfs::NAME) {
+        return Some(mount_zfs::run(words));
+    }
     let is_by_fuse = words.len() > 3 && words[1].starts_with('/') && words[2] == "-o";
     if called != Some(NAME) && !is_by_fuse {
         return None;
@@ -23,11 +28,17 @@ pub fn run(called: Option<&str>, words: &[String]) -> Option<u8> {
         eprintln!("use 'zfs mount' to mount ZFS file systems");
         return Some(EXIT_USAGE);
     }
+    Some(remount(options, dir))
+}
+
+/// Has the kernel change how the mount at a directory is mounted. Returns the exit code of mount(8), which says what is
+/// wrong.
+pub fn remount(options: &str, dir: &str) -> u8 {
     let mounted = Command::new("mount").args(["-i", "-o", options, "--", dir]).status();
-    Some(match mounted.map(|status| status.code()) {
+    match mounted.map(|status| status.code()) {
         Ok(Some(code)) => u8::try_from(code).unwrap_or(EXIT_FAILED),
         _ => EXIT_FAILED,
-    })
+    }
 }
 
 fn options(words: &[String]) -> Option<&str> {

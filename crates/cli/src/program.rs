@@ -2,7 +2,7 @@
 
 use crate::args::{Args, Spec};
 use crate::session::{Outcome, Session, Stop};
-use crate::unknown;
+use crate::{terminal, unknown};
 use control::RunPaths;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -82,7 +82,9 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> u8 {
         return run_command(PLAIN, command, words);
     }
     if let Some(program) = by_link(called) {
-        return run_program(program, words);
+        let code = run_program(program, words);
+        dump_core_if_asked();
+        return code;
     }
     let Some((first, rest)) = words.split_first() else {
         eprint!("missing command\n{}", usage());
@@ -106,7 +108,7 @@ fn linked_command(name: &str) -> Option<&'static Command> {
 
 /// Whether it is called by a link of its name, too, as OpenZFS has it as a program.
 pub fn has_own_link(command: &Command) -> bool {
-    [crate::zinject::COMMAND, crate::zilstat::COMMAND]
+    [crate::zed::COMMAND, crate::zinject::COMMAND, crate::zilstat::COMMAND]
         .iter()
         .any(|linked| linked.spec.name == command.spec.name)
 }
@@ -176,6 +178,14 @@ fn run_program(program: &Program, words: &[String]) -> u8 {
     }
 }
 
+/// Ends the process with a core dump, if the variable `ZFS_ABORT` asks for a core dump (zfs(8)).
+fn dump_core_if_asked() {
+    if std::env::var_os("ZFS_ABORT").is_some() {
+        terminal::print("dumping core by request\n");
+        std::process::abort();
+    }
+}
+
 fn unknown_command(program: &Program, name: &str) -> u8 {
     if let Some(text) = unknown::not_yet(program, name) {
         eprint!("{text}");
@@ -190,7 +200,7 @@ fn unknown_command(program: &Program, name: &str) -> u8 {
 }
 
 fn print_all(text: &str) -> u8 {
-    crate::terminal::print(text);
+    terminal::print(text);
     0
 }
 
@@ -199,7 +209,8 @@ fn run_command(program: &Program, command: &Command, words: &[String]) -> u8 {
         return print_all(&command.spec.help(&program.typed()));
     }
     let command_line = [&[program.name.to_owned(), command.spec.name.to_owned()], words].concat().join(" ");
-    let mut session = Session::new(RunPaths::from_env(), crate::terminal::stdout()).saying(command_line);
+    let painter = terminal::paint::of(program.name, command.spec.name);
+    let mut session = Session::new(RunPaths::from_env(), terminal::painted(painter)).saying(command_line);
     let outcome = match command.spec.parse(words) {
         Ok(args) => (command.run)(&mut session, &args),
         Err(reason) => Err(Stop::Usage(reason)),

@@ -1,6 +1,8 @@
 //! One run of a command: where it prints and whom it asks.
 
-use control::{Call, Client, ClientError, DaemonStatusCall, Failure, PoolNote, RunPaths, Said, UnderWay};
+use control::{
+    Call, Client, ClientError, DaemonStatus, DaemonStatusCall, Failure, PoolNote, RunPaths, Said, UnderWay,
+};
 use device::RealMachine;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -119,8 +121,9 @@ impl Session {
         self.ask_running(call).map_err(failed)
     }
 
-    /// The daemon that shows its pools to this user, who may not change them: root's, unless the user
-    /// has one of his own, or pools for it, or asks for something that is done by one of his own.
+    /// Returns root's daemon if that daemon shows its pools to this user, without the right to
+    /// change them. Returns nothing if the user's own daemon has pools or would open pools, or if
+    /// the request makes or imports a pool.
     fn shown_by<C: Call>(&self) -> Option<Client> {
         if self.paths.is_roots() {
             return Some(Client::new(self.paths.public_socket()));
@@ -129,7 +132,9 @@ impl Session {
         let has_own = || {
             let cached =
                 engine::PoolCache::at(Arc::new(RealMachine::default()), self.paths.pool_cache()).load();
-            self.ask_running(&DaemonStatusCall {}).is_ok() || !cached.is_ok_and(|pools| pools.is_empty())
+            let has_pools = |own: DaemonStatus| !own.pools.is_empty() || !own.failed.is_empty();
+            self.ask_running(&DaemonStatusCall {}).is_ok_and(has_pools)
+                || !cached.is_ok_and(|pools| pools.is_empty())
         };
         (!C::FOUNDS && system.answers() && !has_own()).then_some(system)
     }
@@ -194,13 +199,17 @@ impl Session {
 
     /// Asks what looks, as [`Self::ask`] does, but starts nothing: `None` when nobody is there who could answer.
     pub fn ask_if_running<C: Call>(&self, call: &C) -> Result<Option<C::Answer>, Stop> {
-        let answer = match self.shown_by::<C>() {
-            Some(shows) => shows.call(call),
-            None => self.ask_running(call),
-        };
-        match answer {
+        match self.ask_whoever_runs(call) {
             Err(ClientError::Unreachable { .. } | ClientError::Lost(_)) => Ok(None),
             answer => answer.map(Some).map_err(failed),
+        }
+    }
+
+    /// Asks what only looks, of a daemon that may be another user's. Nothing is started.
+    pub fn ask_whoever_runs<C: Call>(&self, call: &C) -> Result<C::Answer, ClientError> {
+        match self.shown_by::<C>() {
+            Some(shows) => shows.call(call),
+            None => self.ask_running(call),
         }
     }
 

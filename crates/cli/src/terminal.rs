@@ -16,6 +16,10 @@
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
+use paint::{Painted, Painter};
+
+pub mod paint;
+
 /// Printed in the place of a control character, as `ls` and the history of pools have it.
 const MARK: char = '?';
 
@@ -36,10 +40,16 @@ macro_rules! eprint {
 
 /// Standard output, for a command.
 pub fn stdout() -> Box<dyn Write> {
+    painted(None)
+}
+
+/// Standard output for a command whose lines have colours on a terminal.
+pub fn painted(painter: Option<Painter>) -> Box<dyn Write> {
     let out = io::stdout();
-    match out.is_terminal() {
-        true => Box::new(BufWriter::new(Plain::new(out))),
-        false => Box::new(BufWriter::new(out)),
+    match (out.is_terminal(), painter) {
+        (true, Some(painter)) => Box::new(BufWriter::new(Plain::new(Painted::new(out, painter)))),
+        (true, None) => Box::new(BufWriter::new(Plain::new(out))),
+        (false, _) => Box::new(BufWriter::new(out)),
     }
 }
 

@@ -76,7 +76,7 @@ fn once(
 
 /// The pool of this name; the only one where none is named.
 fn one(session: &Session, name: Option<String>) -> Result<PoolInfo, Stop> {
-    let mut pools = session.ask(&PoolList {})?;
+    let mut pools = session.ask(&PoolList::default())?;
     match name {
         Some(name) => {
             let found = pools.into_iter().find(|pool| pool.name == name);
@@ -99,7 +99,7 @@ struct Asking(Session);
 
 impl Source for Asking {
     fn pools(&mut self) -> Result<Vec<PoolInfo>, Failure> {
-        self.0.ask(&PoolList {}).map_err(failure)
+        self.0.ask(&PoolList::default()).map_err(failure)
     }
 
     fn look(&mut self, pool: PoolInfo) -> Result<Look, Failure> {

@@ -3,7 +3,7 @@
 use crate::program::Program;
 
 /// Commands of OpenZFS's `zpool` that there are not yet.
-const OF_ZPOOL: &[&str] = &["ddtprune", "prefetch", "resilver"];
+const OF_ZPOOL: &[&str] = &["ddtprune"];
 /// Commands of OpenZFS's `zfs` that there are not yet.
 const OF_ZFS: &[&str] =
     &["change-key", "load-key", "program", "share", "unload-key", "unshare", "unzone", "zone"];
@@ -63,8 +63,8 @@ mod tests {
             }
         }
         assert!(
-            not_yet(&zpool::PROGRAM, "prefetch")
-                .is_some_and(|text| text.starts_with("'zpool prefetch' is not"))
+            not_yet(&zpool::PROGRAM, "ddtprune")
+                .is_some_and(|text| text.starts_with("'zpool ddtprune' is not"))
         );
         assert_eq!(not_yet(&zpool::PROGRAM, "snapshot"), None);
     }

@@ -2,6 +2,7 @@
 
 pub mod advise;
 pub mod condition;
+pub mod dedup;
 pub mod events;
 pub mod get;
 pub mod history;

@@ -18,8 +18,8 @@ pub mod words;
 
 use crate::args::{Args, Flag};
 use crate::program::{Kind, Program};
-use crate::session::Stop;
-use control::{Failure, FailureKind};
+use crate::session::{Session, Stop};
+use control::{DaemonStatusCall, Failure, FailureKind, Mounts, RunPaths};
 use device::{Options, RealEnv, RealMachine};
 use engine::{paths, refusal};
 use env::{DeviceError, Env, OpenMode};
@@ -47,7 +47,9 @@ pub const PROGRAM: Program = Program {
         crate::rescue::COMMAND,
         crate::inspect::COMMAND,
         crate::top::COMMAND,
+        crate::doctor::COMMAND,
         crate::trace::WHAT_IF,
+        crate::zed::COMMAND,
         crate::zinject::COMMAND,
         crate::zilstat::COMMAND,
         crate::complete::COMPLETIONS,
@@ -177,7 +179,8 @@ async fn open(env: &Arc<dyn Env>, args: &Args, name: &str, access: Access) -> Re
     let [candidate] = found.as_slice() else {
         let reason =
             if found.is_empty() { "no such pool" } else { "more than one pool of that name: use its guid" };
-        return Err(Failure::cannot(FailureKind::NoSuchPool, "open", name, reason));
+        let missing = Failure::cannot(FailureKind::NoSuchPool, "open", name, reason);
+        return Err(if found.is_empty() { open_in_daemon(name).unwrap_or(missing) } else { missing });
     };
     check_unused(env, candidate, name, args.has('f')).await?;
     let spec = ImportSpec {
@@ -195,6 +198,22 @@ async fn open(env: &Arc<dyn Env>, args: &Args, name: &str, access: Access) -> Re
         }
         error => refusal::pool("open", name, &error),
     })
+}
+
+/// Why a pool cannot be opened that was not found, if the daemon has it open: its devices may be anywhere.
+fn open_in_daemon(name: &str) -> Option<Failure> {
+    let session = Session::new(RunPaths::from_env(), Box::new(std::io::sink()));
+    let status = session.ask_running(&DaemonStatusCall {}).ok()?;
+    if !status.pools.iter().any(|pool| pool == name) {
+        return None;
+    }
+    let mounts = session.ask_running(&Mounts {}).unwrap_or_default();
+    let place = mounts.into_iter().find(|mount| mount.dataset == name).map(|mount| mount.mountpoint);
+    let busy = Failure::cannot(FailureKind::Busy, "open", name, "the daemon has the pool open");
+    Some(busy.and(match place {
+        Some(place) => format!("Its files are at '{place}'."),
+        None => format!("Mount it ('zfs mount {name}'), or export it first."),
+    }))
 }
 
 /// Refuses a pool that another system, the daemon, or another command has open. One that was

@@ -64,6 +64,8 @@ pub const PROGRAM: Program = Program {
         sweep::TRIM,
         scrub::CLEAR,
         scrub::SCRUB,
+        scrub::RESILVER,
+        scrub::PREFETCH,
         history::COMMAND,
         events::COMMAND,
         import::COMMAND,

@@ -113,6 +113,27 @@ fn what_is_refused_changes_no_byte() {
 }
 
 #[test]
+fn a_disk_that_was_given_to_another_pool_is_of_that_pool() {
+    let place = Place::with_files();
+    for line in
+        ["create -m none one mirror W/d1 W/d2", "destroy one", "create -m none two W/d2", "destroy two"]
+    {
+        place.ok(&format!("zpool {line}"));
+    }
+    // The first pool still says that its second device is there.
+    place.ok("zpool import -d W/ -D -f -a");
+    let both = || assert_eq!(place.ok("zpool list -Ho name,health"), "one\tDEGRADED\ntwo\tONLINE\n");
+    both();
+    for order in [["one", "two"], ["two", "one"]] {
+        order.iter().for_each(|pool| drop(place.ok(&format!("zpool export {pool}"))));
+        order.iter().for_each(|pool| drop(place.ok(&format!("zpool import -d W/ {pool}"))));
+        both();
+    }
+    let refused = place.run("zpool create -m none three W/d2");
+    assert!(refused.err.contains("W/d2 is part of active pool 'two'"), "{}", refused.err);
+}
+
+#[test]
 fn pool_properties_are_kept_and_told() {
     let place = Place::with_files();
     place.ok("zpool create -m none -o failmode=continue -o ashift=12 tank W/d1");
@@ -135,8 +156,13 @@ fn pool_properties_are_kept_and_told() {
     place.ok("zpool export tank");
     place.ok("zpool import -d W/ tank");
     assert_eq!(told("tank"), want);
+    place.ok("zfs snapshot tank/boot@last");
+    place.ok("zpool set bootfs=tank/boot@last tank");
+    assert_eq!(place.ok("zpool get -Ho value,source bootfs tank"), "tank/boot@last\tlocal\n");
     place.ok("zpool set bootfs= tank");
     assert_eq!(place.ok("zpool get -Ho value,source bootfs tank"), "-\tdefault\n");
+    place.ok("zpool set org.rig:note= tank");
+    assert_eq!(place.ok("zpool get -Ho value,source org.rig:note tank"), "-\tdefault\n");
     let refused = place.run("zpool set bogus=1 tank");
     assert_eq!(refused.err, "cannot set property for 'tank': invalid property 'bogus'\n");
     assert_eq!(
@@ -147,12 +173,10 @@ fn pool_properties_are_kept_and_told() {
         place.run("zpool set failmode=maybe tank").err,
         "cannot set property for 'tank': 'failmode' must be one of 'wait | continue | panic'\n"
     );
-    for unheeded in ["autoreplace=on", "listsnapshots=on"] {
-        let name = unheeded.split('=').next().unwrap_or_default();
-        let told = format!("cannot set property for 'tank': property '{name}' is not supported yet\n");
-        assert_eq!(place.run(&format!("zpool set {unheeded} tank")).err, told);
-        let told = format!("cannot create 'x': property '{name}' is not supported yet\n");
-        assert_eq!(place.run(&format!("zpool create -m none -o {unheeded} x W/d2")).err, told);
+    for name in ["autoreplace", "listsnapshots"] {
+        place.ok(&format!("zpool create -m none -o {name}=on x W/d2"));
+        assert_eq!(place.ok(&format!("zpool get -Ho value,source {name} x")), "on\tlocal\n");
+        place.ok("zpool destroy x");
     }
     for as_it_is in ["autoreplace=off", "delegation=on", "listsnapshots=off", "multihost=off"] {
         place.ok(&format!("zpool set {as_it_is} tank"));
@@ -358,4 +382,121 @@ fn a_pool_that_has_unheeded_properties_set_is_imported_and_shows_them() {
     place.ok("zfs set sharenfs=off tank");
     assert_eq!(place.ok("zpool get -Ho value,source autoreplace tank"), "off\tdefault\n");
     assert_eq!(place.run("zfs set sharenfs=on tank").code, 255);
+}
+
+/// The name of the pool in the labels of a device.
+fn name_in_labels(place: &Place, device: &str) -> String {
+    let output = std::process::Command::new("zdb").arg("-l").arg(place.path(device)).output().expect("zdb");
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    let name = shown.lines().find_map(|line| line.trim().strip_prefix("name: '"));
+    name.unwrap_or_else(|| panic!("{shown}")).trim_end_matches('\'').to_owned()
+}
+
+fn pools(place: &Place) -> String {
+    place.ok("zpool list -H -o name")
+}
+
+#[test]
+fn a_temporary_name_lasts_until_the_export() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none -t build rpool W/d1");
+    assert_eq!(pools(&place), "build\n");
+    assert_eq!(place.ok("zpool get -H -o value cachefile build"), "none\n");
+    place.ok("zfs create build/root");
+    place.ok("zpool set comment=hello build");
+    place.ok("zpool sync");
+    assert_eq!(name_in_labels(&place, "d1"), "rpool");
+    // A pool of that name may be open, too.
+    place.ok("zpool create -m none rpool W/d2");
+    place.ok("zpool export build");
+    assert_eq!(name_in_labels(&place, "d1"), "rpool");
+    place.ok("zpool export rpool");
+
+    place.ok("zpool import -N -t -d W/d1 rpool other");
+    assert_eq!(pools(&place), "other\n");
+    assert_eq!(place.ok("zfs list -H -o name -r other"), "other\nother/root\n");
+    place.ok("zpool export other");
+    place.ok("zpool import -N -d W/d1 rpool");
+    assert_eq!(pools(&place), "rpool\n");
+    assert_eq!(place.ok("zpool get -H -o value comment rpool"), "hello\n");
+    place.ok("zpool export rpool");
+
+    // A daemon that ends does not make the name a lasting one.
+    place.ok("zpool import -N -t -o cachefile= -d W/d1 rpool brief");
+    place.ok("zpool set comment=again brief");
+    place.kill();
+    assert_eq!(pools(&place), "brief\n");
+    place.ok("zpool set comment=more brief");
+    place.ok("zpool export brief");
+    assert_eq!(name_in_labels(&place, "d1"), "rpool");
+}
+
+#[test]
+fn the_default_cache_file_is_no_file_of_its_own() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none tank W/d1");
+    place.ok("zpool set cachefile=W/run/zpool.cache tank");
+    assert_eq!(place.ok("zpool get -H -o value,source cachefile tank"), "-\tdefault\n");
+    place.kill();
+    assert_eq!(pools(&place), "tank\n", "the daemon's own list has the pool");
+}
+
+#[test]
+fn snapshots_are_listed_without_being_asked_for_where_the_pool_says_so() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none tank W/d1");
+    place.ok("zpool create -m none silent W/d2");
+    for name in ["tank@a", "silent@a"] {
+        place.ok(&format!("zfs snapshot {name}"));
+    }
+    let names = |words: &str| place.ok(&format!("zfs list -H -o name {words}"));
+    assert_eq!(names(""), "silent\ntank\n");
+    place.ok("zpool set listsnapshots=on tank");
+    assert_eq!(names(""), "silent\ntank\ntank@a\n");
+    assert_eq!(names("-r tank"), "tank\ntank@a\n");
+    assert_eq!(names("tank"), "tank\n");
+    assert_eq!(names("-t filesystem"), "silent\ntank\n");
+    place.ok("zpool set listsnaps=off tank");
+    assert_eq!(names(""), "silent\ntank\n");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none -O encryption=off tank W/d1 spare W/d2");
+    place.ok("zfs create -V 8M tank/volume");
+    place.ok("zfs snapshot -r tank@a");
+    for (line, code, want) in [
+        ("zpool clear tank W/d2", 1, "cannot clear errors for W/d2: device is reserved as a hot spare\n"),
+        (
+            "zpool set bootfs=tank/volume tank",
+            1,
+            "cannot set property for 'tank': 'tank/volume' is not a file system\n",
+        ),
+        (
+            "zpool set bootfs=tank/volume@a tank",
+            1,
+            "cannot set property for 'tank': 'tank/volume@a' is not a file system\n",
+        ),
+        ("zpool resilver", 2, "missing pool name argument\n"),
+        ("zpool prefetch -t other tank", 2, "unsupported prefetch type 'other'\n"),
+        ("zfs send -i @a -i @a tank@a", 2, "usage:\n"),
+        ("zfs receive -x atime=off tank/new", 2, "invalid character '=' in property argument\n"),
+    ] {
+        let printed = place.run(line);
+        assert_eq!(printed.code, code, "{line}: {}", printed.err);
+        assert!(printed.err.starts_with(want), "{line}: {}", printed.err);
+    }
+    let direct = place.ok("zpool status -d tank");
+    let of_device = direct.lines().find(|line| line.contains("/d1 ")).expect("a line");
+    assert!(
+        direct.contains("READ WRITE CKSUM   DIO\n") && of_device.ends_with("0     0     0     0"),
+        "{direct}"
+    );
+    assert_eq!(place.ok("zfs list -H -d 0 -t snapshot tank"), "");
+    place.ok("zfs create -o userquota@root=1G tank/quota");
+    assert_eq!(place.ok("zfs get -H -o value userquota@root tank/quota"), "1G\n");
+    place.ok("zpool prefetch tank");
+    place.ok("zpool prefetch -t brt tank");
+    place.ok("zpool resilver tank");
 }

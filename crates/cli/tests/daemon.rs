@@ -6,7 +6,8 @@ mod place;
 use control::RunPaths;
 use oracle::needs::{Need, lack_of_fuse};
 use oracle::zdb::Zdb;
-use place::Place;
+use place::{Place, wait_for_the_end_of};
+use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -131,6 +132,78 @@ fn a_daemon_that_gets_no_more_threads_still_reads_and_writes() {
 }
 
 #[test]
+fn the_process_of_a_pool_of_an_ordinary_user_is_confined() {
+    use std::os::unix::fs::chown;
+    const NOBODY: u32 = 65534;
+    if !rustix::process::geteuid().is_root() {
+        return Need::Root.is_missing("only root becomes another user");
+    }
+    let place = Place::with_files();
+    let program = place.path("sawmill");
+    std::fs::copy(env!("CARGO_BIN_EXE_sawmill"), &program).expect("copied");
+    let everything = ["", "sawmill", "d1", "d2", "l1", "l2"];
+    everything.iter().for_each(|name| chown(place.path(name), Some(NOBODY), Some(NOBODY)).expect("given"));
+    let run = |line: &str| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+        let line = line.replace("W/", &format!("{}/", place.directory.path().display()));
+        command.args(line.split(' ')).env("SAWMILL_RUN", place.path("run"));
+        let printed = place.print(&mut command);
+        assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{line}");
+        printed.out
+    };
+    run("zpool create -m none tank mirror W/d1 W/d2 log mirror W/l1 W/l2");
+    let process = || place.processes().last().copied().expect("the pool has one");
+    let first = process();
+    let status = std::fs::read_to_string(format!("/proc/{first}/status")).expect("it lives");
+    for line in ["Uid:\t65534\t65534\t65534\t65534", "NoNewPrivs:\t1", "Seccomp:\t2"] {
+        assert!(status.lines().any(|of_kernel| of_kernel == line), "{line}: {status}");
+    }
+    run("zfs create tank/x");
+    kill_process(Pid::from_raw(first).expect("a number"), Signal::KILL).expect("it lives");
+    wait_for_the_end_of(&first.to_string());
+    assert_eq!(run("zfs list -Ho name -r tank"), "tank\ntank/x\n");
+    run("zpool export tank");
+    run("zpool import -N -d W/ tank");
+    run("zpool scrub -w tank");
+    run("zpool export tank");
+    Zdb::new(place.directory.path(), "tank").check_blocks().unwrap_or_else(|error| panic!("{error}"));
+    run("daemon stop");
+}
+
+/// A pool that comes back must not take the place of an open pool.
+#[test]
+fn a_pool_that_comes_back_leaves_a_pool_of_its_name_alone() {
+    let place = Place::with_files();
+    let ok = |line: &str| {
+        let printed = place.print(place.command(line).env("SAWMILL_ONE_PROCESS", "1"));
+        assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{line}");
+        printed.out
+    };
+    ok("zpool create -m none p1 W/d1");
+    ok("zpool create -m none p2 W/d2");
+    ok("zfs create p2/of-p2");
+    ok("zpool export p2");
+    ok("daemon stop");
+    std::fs::rename(place.path("d1"), place.path("away")).expect("moves");
+    ok("zpool import -d W/d2 p2 p1");
+    std::fs::rename(place.path("away"), place.path("d1")).expect("moves back");
+    let begun = Instant::now();
+    while !place.log().contains("is tried again") {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", place.log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(ok("zpool list -Ho name,health"), "p1\tONLINE\np1\tUNAVAIL\n");
+    assert_eq!(ok("zfs list -Ho name"), "p1\np1/of-p2\n");
+    assert!(ok("daemon status").contains("another pool of that name is open"));
+    ok("zpool export p1");
+    ok("daemon stop");
+    // Both have the name, and zdb looks at all files.
+    std::fs::remove_file(place.path("d1")).expect("removed");
+    Zdb::new(place.directory.path(), "p1").check_blocks().unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
 fn a_terminated_daemon_stops_cleanly() {
     let place = Place::with_files();
     place.ok("zpool create -m none p1 W/d1");
@@ -190,11 +263,62 @@ fn a_pool_that_cannot_be_brought_back_is_told_and_tried_again() {
     place.ok("zpool create -m none p1 W/d1");
     place.kill();
     std::fs::rename(place.path("d1"), place.path("away")).expect("moves");
-    assert_eq!(place.ok("zpool list -Ho name"), "");
+    assert_eq!(place.ok("zpool list -Ho name,size,health"), "p1\t-\tUNAVAIL\n");
     assert!(place.ok("daemon status").contains("missing: p1: "));
     place.kill();
     std::fs::rename(place.path("away"), place.path("d1")).expect("moves back");
-    assert_eq!(place.ok("zpool list -Ho name"), "p1\n");
+    assert_eq!(place.ok("zpool list -Ho name,health"), "p1\tONLINE\n");
+}
+
+#[test]
+fn a_pool_without_its_devices_is_listed_and_comes_back_with_them() {
+    for is_one in ["0", "1"] {
+        let place = Place::with_files();
+        let run = |line: &str| place.print(place.command(line).env("SAWMILL_ONE_PROCESS", is_one));
+        let ok = |line: &str| {
+            let printed = run(line);
+            assert_eq!((printed.code, printed.err.as_str()), (0, ""), "{line}");
+            printed.out
+        };
+        let go = |from: &str, to: &str| std::fs::rename(place.path(from), place.path(to)).expect("moves");
+        ok("zpool create -m none p1 mirror W/d1 W/d2 log W/l1");
+        ok("zfs create p1/a");
+        ok("zpool create -m none p2 W/l2");
+        ok("daemon stop");
+        ["d1", "d2"].iter().for_each(|name| go(name, &format!("{name}.away")));
+        assert_eq!(ok("zpool list -Ho name,size,health"), "p1\t-\tUNAVAIL\np2\t48M\tONLINE\n");
+        let status = ok("zpool status -x");
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let tree = "p1 UNAVAIL 0 0 0 insufficient replicas mirror-0 UNAVAIL 0 0 0 insufficient replicas \
+                    W/d1 UNAVAIL 0 0 0 cannot open W/d2 UNAVAIL 0 0 0 cannot open logs W/l1 ONLINE 0 0 0";
+        assert!(words(&status).contains("state: UNAVAIL") && words(&status).contains(tree), "{status}");
+        assert!(!status.contains("pool: p2") && !status.contains("errors:"), "{status}");
+        assert!(ok("zpool status -j p1").contains("\"state\":\"UNAVAIL\""));
+        assert_eq!(ok("zpool get -H -o value size,health,readonly p1"), "-\nUNAVAIL\noff\n");
+        // A command for all pools leaves out pools that are closed.
+        assert!(!ok("zpool iostat -H").contains("p1"));
+        ok("zpool sync");
+        assert_eq!(ok("zfs list -Ho name"), "p2\n");
+        assert_eq!(run("zpool scrub p1").code, 1);
+        // The closed pool keeps its name.
+        let refused = run("zpool create -f -m none p1 W/l1");
+        assert!(refused.code == 1 && refused.err.contains("pool already exists"), "{}", refused.err);
+        ["d1", "d2"].iter().for_each(|name| go(&format!("{name}.away"), name));
+        let begun = Instant::now();
+        while ok("zpool list -Ho health p1") != "ONLINE\n" {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{}", place.log());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(ok("zfs list -Ho name"), "p1\np1/a\np2\n");
+        assert_eq!(ok("zpool status -x"), "all pools are healthy\n");
+        // An export makes the daemon forget the closed pool.
+        ok("daemon stop");
+        ["d1", "d2"].iter().for_each(|name| go(name, &format!("{name}.away")));
+        assert_eq!(ok("zpool list -Ho name"), "p1\np2\n");
+        ok("zpool export p1");
+        assert_eq!(ok("zpool list -Ho name"), "p2\n");
+        ok("daemon stop");
+    }
 }
 
 #[test]
@@ -441,9 +565,7 @@ fn history_has_every_command_that_changed_the_pool() {
     assert!(internal.lines().skip(1).any(|line| line.len() > 20 && is_event(line)), "{internal}");
     assert_eq!(place.run("zpool history nope").err, "cannot open 'nope': no such pool\n");
     place.ok("zpool export p2");
-    let zdb =
-        Command::new("timeout").args(["60", "zdb", "-e", "-h", "-p"]).arg(place.path("")).arg("p2").output();
-    let told = String::from_utf8_lossy(&zdb.expect("zdb runs").stdout).into_owned();
+    let told = Zdb::new(&place.path(""), "p2").run(&["-h"], &[]).expect("zdb finds no damage");
     let path = place.path("").display().to_string();
     for command in commands.map(|command| command.replace("W/", &path)) {
         assert!(told.contains(&command), "{command}: {told}");

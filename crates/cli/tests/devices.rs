@@ -32,13 +32,8 @@ fn judged(place: &Place) -> String {
     place.ok("zpool export tank");
     let zdb = Zdb::new(place.directory.path(), "tank");
     zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));
-    let shown = std::process::Command::new("zdb")
-        .args(["-e", "-p"])
-        .arg(place.directory.path())
-        .args(["-C", "tank"])
-        .output();
-    let shown = shown.expect("zdb was there just now");
-    String::from_utf8_lossy(&shown.stdout).replace(&place.directory.path().display().to_string(), "W")
+    let shown = zdb.run(&["-C"], &[]).unwrap_or_else(|error| panic!("{error}"));
+    shown.replace(&place.directory.path().display().to_string(), "W")
 }
 
 /// Each of these is refused in these words, with that exit code.
@@ -333,6 +328,40 @@ fn devices_are_taken_out_and_brought_back_as_openzfs_says() {
     }
 }
 
+#[test]
+fn a_device_that_comes_back_is_brought_online_by_itself() {
+    let place = with_pool("mirror W/d1 W/d2 log mirror W/l1 W/l2");
+    let (there, away) = (place.path("d2"), place.path("away"));
+    place.kill();
+    std::fs::rename(&there, &away).expect("moved");
+    let without = shape(&place);
+    assert!(without[0] == "mirror-0 DEGRADED" && without[2].ends_with(" UNAVAIL"), "{without:?}");
+    place.ok("zfs create -o mountpoint=none tank/missed");
+    place.ok("zpool offline tank W/l2");
+    std::fs::rename(&away, &there).expect("moved");
+    let whole = [
+        "mirror-0 ONLINE",
+        "W/d1 ONLINE",
+        "W/d2 ONLINE",
+        "logs",
+        "mirror-1 DEGRADED",
+        "W/l1 ONLINE",
+        "W/l2 OFFLINE",
+    ];
+    becomes(&place, &whole);
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let has_happened =
+        |class: &str| place.ok("zpool events -H").contains(&format!("sysevent.fs.zfs.{class}"));
+    while !["vdev_online", "resilver_finish"].into_iter().all(has_happened) {
+        assert!(std::time::Instant::now() < deadline, "{}", place.log());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    // What the administrator has taken out stays out.
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert_eq!(shape(&place), whole);
+    judged(&place);
+}
+
 /// Waits until the rows are so.
 fn becomes(place: &Place, want: &[&str]) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -415,6 +444,72 @@ fn hot_spares_stand_in_and_are_given_back_or_kept() {
 }
 
 #[test]
+fn a_new_device_in_the_place_of_one_that_failed_replaces_it_where_the_pool_says_so() {
+    let place = with_pool("mirror W/d1 W/d2");
+    let goes = || {
+        let guid = place.ok("zpool get -H -o value guid tank W/d2");
+        std::fs::remove_file(place.path("d2")).expect("removed");
+        place.ok("zpool scrub tank");
+        becomes(&place, &["mirror-0 DEGRADED", "W/d1 ONLINE", &format!("{} UNAVAIL", guid.trim())]);
+    };
+    let comes_anew = || {
+        goes();
+        place.file("d2", 96);
+    };
+    let both = ["mirror-0 ONLINE", "W/d1 ONLINE", "W/d2 ONLINE"];
+    comes_anew();
+    std::thread::sleep(std::time::Duration::from_secs(6));
+    assert_eq!(shape(&place)[0], "mirror-0 DEGRADED", "autoreplace is off");
+    place.ok("zpool replace -w tank W/d2");
+    becomes(&place, &both);
+    place.ok("zpool set autoreplace=on tank");
+    comes_anew();
+    becomes(&place, &both);
+    // What looks used is not taken.
+    goes();
+    place.file("d2", 96);
+    let mkfs = std::process::Command::new("mkfs.ext4").args(["-q", "-F"]).arg(place.path("d2")).status();
+    assert!(mkfs.expect("mkfs.ext4 runs").success());
+    std::thread::sleep(std::time::Duration::from_secs(6));
+    assert_eq!(shape(&place)[0], "mirror-0 DEGRADED");
+    let check = std::process::Command::new("e2fsck").args(["-f", "-n"]).arg(place.path("d2")).output();
+    assert!(check.expect("e2fsck runs").status.success());
+}
+
+#[test]
+fn a_cache_device_beside_those_that_are_searched_is_where_the_pool_says() {
+    let place = with_pool("mirror W/d1 W/d2 cache W/d3");
+    std::fs::create_dir(place.path("found")).expect("a directory");
+    place.ok("zpool export tank");
+    for name in ["d1", "d2"] {
+        std::fs::rename(place.path(name), place.path("found").join(name)).expect("moved");
+    }
+    place.ok("zpool import -N -d W/found tank");
+    let all = ["mirror-0 ONLINE", "W/found/d1 ONLINE", "W/found/d2 ONLINE"];
+    assert_eq!(shape(&place)[..3], all);
+    assert_eq!(caches(&place)[0], "W/d3 ONLINE", "{:?}", shape(&place));
+}
+
+#[test]
+fn a_hot_spare_is_looked_for_where_the_pool_says() {
+    let place = with_pool("mirror W/d1 W/d2 spare W/d3");
+    let spares = || shape(&place).into_iter().skip_while(|row| row != "spares").skip(1).collect::<Vec<_>>();
+    std::fs::create_dir(place.path("found")).expect("a directory");
+    place.ok("zpool export tank");
+    for name in ["d1", "d2"] {
+        std::fs::rename(place.path(name), place.path("found").join(name)).expect("moved");
+    }
+    place.ok("zpool import -N -d W/found tank");
+    assert_eq!(spares(), ["W/d3 AVAIL"]);
+    std::fs::rename(place.path("d3"), place.path("away")).expect("moved");
+    place.ok("zpool reopen tank");
+    assert_eq!(spares(), ["W/d3 UNAVAIL"]);
+    std::fs::rename(place.path("away"), place.path("d3")).expect("moved");
+    place.ok("zpool reopen tank");
+    assert_eq!(spares(), ["W/d3 AVAIL"]);
+}
+
+#[test]
 fn a_hot_spare_that_waits_is_no_free_device() {
     let place = Place::with_files();
     place.file("spare", 96);
@@ -448,9 +543,19 @@ fn a_hot_spare_that_waits_is_no_free_device() {
     place.ok(&format!("zpool replace two W/l1 {spare}"));
     place.ok("zpool wait -t resilver two");
     assert!(!is_free());
+    let shown = |pool: &str| {
+        let told = place.ok(&format!("zpool status {pool}"));
+        let row = told.lines().skip_while(|line| *line != "\tspares").nth(1).expect("a spare");
+        row.split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        (shown("one").as_str(), shown("two").as_str()),
+        ("INUSE in use by pool 'two'", "INUSE currently in use")
+    );
     place.ok(&format!("zpool detach two {spare}"));
     place.ok("zpool sync");
     assert!(becomes(false));
+    assert_eq!(shown("one"), "AVAIL");
     place.ok(&format!("zpool remove one {spare}"));
     place.ok(&format!("zpool remove two {spare}"));
     assert!(becomes(true));

@@ -4,6 +4,7 @@
 mod place;
 
 use oracle::golden;
+use oracle::zdb::Zdb;
 use place::Place;
 use std::collections::BTreeMap;
 
@@ -60,6 +61,25 @@ fn golden_pools_tell_what_openzfs_told_of_them() {
         wrong.extend(compare(name, ""));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn tables_of_deduplicated_blocks_are_shown_as_zdb_shows_them() {
+    let place = Place::new();
+    golden::copy("g20-special-vdev", place.directory.path());
+    let told = Zdb::new(&place.path("img"), "whirl").run(&["-DD"], &[]).expect("zdb finds no damage");
+    let (_, table) = told.split_once("DDT histogram (aggregated over all DDTs):\n").expect("a histogram");
+    let (table, _) = table.split_once("\ndedup = ").expect("a ratio");
+    place.ok("zpool import -f -N -o readonly=on -d W/img whirl");
+    let shown = place.ok("zpool status -D whirl");
+    let (head, shown_table) = shown.split_once(" in core\n").expect("sizes");
+    assert_eq!(shown_table.trim_end(), table.trim_end(), "{shown}");
+    let entries = head.rsplit_once("dedup: DDT entries ").and_then(|(_, rest)| rest.split_once(", size "));
+    assert!(
+        entries.is_some_and(|(entries, _)| entries.parse::<u64>().is_ok_and(|count| count > 0)),
+        "{head}"
+    );
+    assert!(!place.ok("zpool status whirl").contains("DDT entries"));
 }
 
 /// Properties that tell what snapshots hold and who was made of them.
@@ -184,6 +204,34 @@ fn a_device_that_grows_in_use_is_expanded_when_asked() {
     place.ok("zpool scrub -w p1");
     place.kill();
     assert!(size() > before + before / 2);
+    place.ok("zpool export p1");
+    let zdb = oracle::zdb::Zdb::new(place.directory.path(), "p1");
+    zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));
+}
+
+#[test]
+fn a_device_that_grows_in_use_is_seen_by_reopen() {
+    let place = Place::new();
+    place.file("d1", 96);
+    place.ok("zpool create -m none p1 W/d1");
+    let shown = |name: &str| place.ok(&format!("zpool list -Hpo {name} p1")).trim().to_owned();
+    let grow = |mib: u64| {
+        let file = std::fs::File::options().write(true).open(place.path("d1")).expect("opens");
+        file.set_len(mib << 20).expect("grows");
+    };
+    let size = || shown("size").parse::<u64>().expect("a number");
+    let before = size();
+    grow(192);
+    assert_eq!(shown("expandsz"), "-", "nobody has looked");
+    place.ok("zpool reopen p1");
+    assert_eq!(shown("expandsz"), (96 << 20).to_string());
+    assert_eq!(size(), before);
+    place.kill();
+    assert_eq!(size(), before, "the labels at the new end lead to the pool");
+    place.ok("zpool set autoexpand=on p1");
+    grow(384);
+    place.ok("zpool reopen p1");
+    assert_eq!((shown("expandsz").as_str(), size() > 3 * before), ("-", true));
     place.ok("zpool export p1");
     let zdb = oracle::zdb::Zdb::new(place.directory.path(), "p1");
     zdb.check_blocks().unwrap_or_else(|error| panic!("{error}"));

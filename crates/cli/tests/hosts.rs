@@ -71,16 +71,19 @@ fn a_pool_that_another_host_took_is_left_to_it() {
     ok_on(place, B, "zpool import -f -d W/ p1");
     ok_on(place, B, "zfs create p1/of-b");
     kill_on(place, B);
-    let told = on(place, A, "zpool status p1");
+    let told = on(place, A, "zpool scrub p1");
     let lines: Vec<&str> = told.err.lines().collect();
     assert_eq!(told.code, 1, "{}", told.out);
     assert_eq!(lines[0], "cannot open 'p1': no such pool");
     assert_eq!(lines[1], "cannot import 'p1': pool was previously in use from another system.");
     assert!(lines[2].starts_with("Last accessed by ") && lines[2].contains("(hostid=b2) at "), "{lines:?}");
     assert_eq!(lines[3], "The pool can be imported, use 'zpool import -f' to import the pool.");
+    let status = ok_on(place, A, "zpool status p1");
+    assert!(status.contains(" state: UNAVAIL\n"), "{status}");
+    lines[1..].iter().for_each(|line| assert!(status.contains(&format!("\t{line}\n")), "{line}: {status}"));
     assert!(hosts.log_of(A).contains("in use from another system"), "{}", hosts.log_of(A));
     assert!(ok_on(place, A, "zpool import -d W/").contains("last accessed by another system"));
-    assert_eq!(ok_on(place, A, "zpool list"), "no pools available\n");
+    assert_eq!(ok_on(place, A, "zpool list -Ho name,health"), "p1\tUNAVAIL\n");
     // Its own owner finds it as it was left.
     assert_eq!(ok_on(place, B, "zfs list -Ho name"), "p1\np1/of-b\n");
 }
@@ -115,8 +118,8 @@ fn devices_that_hold_an_older_state_than_was_left_are_not_written_to() {
     ok_on(&place, A, "zpool set cachefile= p1");
     kill_on(&place, A);
     std::fs::rename(place.path("old"), place.path("d1")).expect("put back");
-    let told = on(&place, A, "zpool status p1");
-    assert!(told.err.contains("its devices hold an older state than this system left\n"), "{}", told.err);
+    let told = ok_on(&place, A, "zpool status p1");
+    assert!(told.contains("its devices hold an older state than this system left\n"), "{told}");
     ok_on(&place, A, "zpool import -d W/ p1");
     assert_eq!(ok_on(&place, A, "zfs list -Ho name"), "p1\n");
     on(&place, A, "daemon stop");
@@ -163,8 +166,8 @@ fn after_a_crash_the_half_that_is_up_to_date_is_waited_for() {
     ok_on(&place, A, "zfs create p1/late");
     kill_on(&place, A);
     std::fs::rename(place.path("d1"), place.path("hidden")).expect("a loose cable");
-    let told = on(&place, A, "zpool status p1");
-    assert!(told.err.contains("its devices hold an older state than this system left\n"), "{}", told.err);
+    let told = ok_on(&place, A, "zpool status p1");
+    assert!(told.contains("its devices hold an older state than this system left\n"), "{told}");
     on(&place, A, "daemon stop");
     std::fs::rename(place.path("hidden"), place.path("d1")).expect("it is back");
     assert_eq!(ok_on(&place, A, "zfs list -Ho name"), "p1\np1/late\n");
@@ -176,8 +179,9 @@ fn a_pool_that_is_given_up_is_missed_no_more() {
     let hosts = TwoHosts::with_a_down();
     let place = &hosts.0;
     std::fs::remove_file(place.path("d1")).expect("removed");
-    let told = on(place, A, "zpool status p1");
+    let told = on(place, A, "zpool scrub p1");
     assert!(told.err.ends_with("cannot import 'p1': no such pool available\n"), "{}", told.err);
+    assert_eq!(ok_on(place, A, "zpool list -Ho name,health"), "p1\tUNAVAIL\n");
     ok_on(place, A, "zpool export p1");
     assert!(!ok_on(place, A, "daemon status").contains("missing"));
     assert_eq!(on(place, A, "zpool export p1").err, "cannot open 'p1': no such pool\n");

@@ -41,6 +41,8 @@ fn a_pool_gets_another_guid_and_is_found_by_it() {
     place.ok("zpool export tank");
     Zdb::new(place.directory.path(), "tank").check_blocks().unwrap_or_else(|error| panic!("{error}"));
     place.ok("zpool import -d W/ 4711");
+    place.ok("zpool reguid -g -1 tank");
+    assert_eq!(guid(&place), u64::MAX.to_string(), "a negative number is the guid of the same bits");
 }
 
 #[test]

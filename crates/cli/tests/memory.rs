@@ -1,10 +1,13 @@
-//! A daemon in a control group with little memory, as in a container: it and what works on its mount get by.
+//! Control groups: a daemon in a group with little memory, as in a container, where the daemon and what works on its
+//! mount get by; and a group for the process of each pool.
 //!
 //! `SAWMILL_MEMORY_MIB` is the group's limit, `SAWMILL_MEMORY_SCALE` the percentage of the full work: 2 GB
 //! written and read, 100,000 files. `cargo xtask memory` does all of it in 256 MiB.
 #![forbid(unsafe_code)]
 
 mod mounted;
+#[path = "programs/shell.rs"]
+mod shell;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +16,8 @@ use std::time::Instant;
 use mounted::{POOL, World};
 use oracle::lane::number;
 use oracle::needs::Need;
+use rustix::process::{Signal, kill_process};
+use shell::until;
 
 const LIMIT_MIB: u64 = 192;
 const SCALE_PERCENT: u64 = 20;
@@ -61,6 +66,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // What is left in it keeps it.
+        _ = fs::remove_dir(self.0.join(POOL));
         _ = fs::remove_dir(&self.0);
     }
 }
@@ -99,5 +105,29 @@ fn in_little_memory_much_is_written_and_read_and_scrubbed() {
     let (peak, limit) = (world.processes_kib("VmHWM").expect("it lives") >> 10, limit >> 20);
     println!("limit {limit} MiB: the peak of its processes {peak} MiB, the group's {} MiB", group_peak >> 20);
     assert!(peak < limit, "{peak} MiB of {limit}");
+    world.finish();
+}
+
+#[test]
+fn the_process_of_a_pool_is_in_the_group_of_the_pool() {
+    let Some(group) = Group::new(1 << 30) else { return };
+    let Some(world) = World::new("a", 256) else { return };
+    world.stop_daemon();
+    world.link("sawmill");
+    let nowhere = world.run("sawmill", "daemon start --pool-groups /proc");
+    assert_eq!(nowhere.status.code(), Some(2), "{nowhere:?}");
+    let started = world.run("sawmill", &format!("daemon start --pool-groups {}", group.0.display()));
+    assert!(started.status.success(), "{started:?}");
+    let members = || fs::read_to_string(group.0.join(POOL).join("cgroup.procs")).unwrap_or_default();
+    let is_in_group = || members() == format!("{}\n", world.server_pid());
+    until(is_in_group, "the process of the pool is in the group");
+    let first = world.server();
+    kill_process(first, Signal::KILL).expect("it lives");
+    until(|| world.processes().len() == 2 && world.server() != first, "another process has the pool");
+    until(is_in_group, "that process is in the group");
+    world.export();
+    until(|| members().is_empty(), "nobody is in the group");
+    world.import();
+    until(is_in_group, "the process of an import is in the group");
     world.finish();
 }

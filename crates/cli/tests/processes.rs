@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 
 fn be_the_daemon(paths: &RunPaths) {
     let pool_program = Some(daemon::pool_program(&[]));
-    let wanted = Wanted { memory_bytes: MEMORY_BYTES, web: None, pool_program };
+    let wanted = Wanted { memory_bytes: MEMORY_BYTES, web: None, kstats: None, pool_program };
     daemon::serve(paths, wanted).expect("it serves");
 }
 
@@ -229,7 +229,9 @@ fn beside_commits(world: &World, work: impl FnOnce()) -> Duration {
         is_over.store(true, Ordering::Relaxed);
         let (count, longest) = writer.join().expect("no commit of the other pool fails");
         worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        assert!(count > 10, "{count} commits");
+        // On a busy machine, the work can be as short as a few commits. The second commit began
+        // during the work.
+        assert!(count > 2, "{count} commits");
         longest
     })
 }
@@ -410,7 +412,7 @@ fn end_each_replay(pools: &Pools) {
     DeviceOrder::PanicInWrite.give(&disk);
     kill_process(pools.process_of(POOL), Signal::KILL).expect("it lives");
     let why = pools.within("the pool stays closed", |pools| {
-        let why = pools.world.run("zpool", "status tank");
+        let why = pools.world.run("zpool", "scrub tank");
         let why = String::from_utf8_lossy(&why.stderr).into_owned();
         why.contains("try again").then_some(why)
     });
@@ -428,7 +430,7 @@ fn close_for_good(pools: &Pools) -> String {
         }
     }
     pools.within("the pool stays closed", |pools| {
-        let why = pools.world.run("zpool", "status tank");
+        let why = pools.world.run("zpool", "scrub tank");
         let why = String::from_utf8_lossy(&why.stderr).into_owned();
         why.contains("ended again and again").then_some(why)
     })
@@ -441,7 +443,10 @@ fn a_pool_whose_processes_end_again_and_again_stays_closed() {
     let why = close_for_good(&pools);
     assert!(why.contains("cannot open 'tank': its process has ended\n"), "{why}");
     assert!(why.contains("use 'zpool import tank' to try again\n"), "{why}");
-    assert_eq!(world.zpool("list -Ho name"), "other\nthird\n");
+    let listed = world.zpool("list -Ho name,health");
+    assert_eq!(listed, "other\tONLINE\ntank\tUNAVAIL\nthird\tONLINE\n");
+    let status = world.zpool("status tank");
+    assert!(status.contains("\tits processes ended again and again\n"), "{status}");
     // A pool that nobody has open cannot be destroyed.
     let why = world.refused("destroy tank");
     assert!(why.contains("cannot open 'tank': its process has ended\n"), "{why}");
@@ -461,8 +466,9 @@ fn a_pool_that_was_missing_and_got_another_name_is_brought_back_once() {
     let Some(mut pools) = Pools::new() else { return };
     let (here, away) = (disk(&pools.world, "other"), dir(&pools.world).join("away"));
     pools.restart_after(|_| fs::rename(&here, &away).expect("moved"));
-    assert_eq!(pools.world.zpool("list -Ho name"), "tank\nthird\n");
-    assert!(pools.world.refused("list other").contains("cannot open 'other': no such pool"));
+    let listed = pools.world.zpool("list -Ho name,health");
+    assert_eq!(listed, "other\tUNAVAIL\ntank\tONLINE\nthird\tONLINE\n");
+    assert!(pools.world.refused("scrub other").contains("cannot open 'other': no such pool"));
     fs::rename(&away, &here).expect("moved back");
     pools.world.zpool(&format!("import -d {} other renamed", pools.world.disks().display()));
     pools.restart_after(|_| {});

@@ -129,6 +129,87 @@ fn a_cache_file_of_the_users_is_openzfss() {
 }
 
 #[test]
+fn pools_share_the_cache_file_where_openzfs_looks_for_them() {
+    let place = Place::with_files();
+    let file = place.path("run").join("zpool.cache");
+    let zdb = |words: &[&str]| {
+        let mut command = Command::new("timeout");
+        command.args(["60", "zdb", "-U"]).arg(&file).args(words);
+        place.print(&mut command)
+    };
+    let names = || {
+        let printed = zdb(&["-C"]);
+        let names = printed.out.lines().filter_map(|line| line.trim().strip_prefix("name: "));
+        names.map(|name| name.trim_matches('\'').to_owned()).collect::<Vec<_>>()
+    };
+    place.ok("zpool create -m none -o compatibility=openzfs-2.1-linux p1 W/d1");
+    place.ok("zpool create -m none p2 W/d2");
+    assert_eq!(names(), ["p1", "p2"]);
+    assert!(
+        zdb(&["-C", "p1"]).out.contains("compatibility: 'openzfs-2.1-linux'"),
+        "{}",
+        zdb(&["-C", "p1"]).out
+    );
+    place.ok("zpool sync p1");
+    let listed = zdb(&["-d", "p1"]);
+    assert!(listed.code == 0 && listed.out.contains("Dataset p1 "), "{}", listed.err);
+    // A pool that is in another file, or in none, is not in this one.
+    place.ok("zpool set cachefile=none p2");
+    assert_eq!(names(), ["p1"]);
+    place.ok("zpool set cachefile= p2");
+    place.ok("zpool set cachefile=W/shared p1");
+    place.ok("zpool set cachefile=W/shared p2");
+    assert!(!file.exists());
+    let shared = zdb(&["-U", &place.path("shared").display().to_string(), "-C"]).out;
+    assert!(shared.contains("name: 'p1'") && shared.contains("name: 'p2'"), "{shared}");
+    for pool in ["p1", "p2"] {
+        place.ok(&format!("zpool set cachefile= {pool}"));
+    }
+    assert!(!place.path("shared").exists());
+    // The next daemon leaves what others have in the file.
+    place.kill();
+    place.ok("zpool list");
+    assert_eq!(names(), ["p1", "p2"]);
+    place.ok("zpool export p1");
+    assert_eq!(names(), ["p2"]);
+    place.ok("zpool destroy p2");
+    assert!(!file.exists());
+}
+
+#[test]
+fn refusals_name_the_thing_and_the_next_step() {
+    let place = Place::with_files();
+    place.ok("zpool create -m none p1 W/d1");
+    place.ok("zpool create -m none p2 W/d2");
+    let refused = |line: &str| {
+        let printed = place.run(line);
+        assert_ne!(printed.code, 0, "{line}");
+        printed.err
+    };
+    assert_eq!(
+        refused("ls p1:/"),
+        "cannot open 'p1': the daemon has the pool open\nMount it ('zfs mount p1'), or export it first.\n"
+    );
+    assert_eq!(refused("ls p3:/"), "cannot open 'p3': no such pool\n");
+    let nowhere = refused("zpool import -d W/nowhere");
+    assert!(nowhere.contains("cannot resolve path 'W/nowhere': No such file or directory"), "{nowhere}");
+    let missing = refused("zpool scrub -S 2026-01-01 p1");
+    assert!(missing.starts_with("'zpool scrub -S' is not supported yet"), "{missing}");
+    assert!(refused("zpool scrub -e -s p1").starts_with("invalid option combination"));
+    let without = refused("zpool scrub -e p1");
+    assert!(without.contains("use 'zpool set feature@head_errlog=enabled' to enable"), "{without}");
+    place.ok("zpool set feature@head_errlog=enabled p1");
+    // There are no errors.
+    place.ok("zpool scrub -e -w p1");
+    assert!(!place.ok("zpool status p1").contains("scrub:"));
+    assert!(refused("zpool scrub -a p1").starts_with("invalid option combination"));
+    place.ok("zpool scrub -w -a");
+    for pool in ["p1", "p2"] {
+        assert!(place.ok(&format!("zpool status {pool}")).contains("scrub repaired 0B"), "{pool}");
+    }
+}
+
+#[test]
 fn directories_that_mounting_made_go_with_the_pool() {
     if !can_mount() {
         return;
@@ -177,9 +258,9 @@ fn what_is_written_since_snapshots_is_asked_by_their_names() {
 #[test]
 fn commands_that_are_to_come_are_not_taken_for_slips() {
     let place = Place::new();
-    let told = place.run("zpool prefetch -t ddt p1");
+    let told = place.run("zpool ddtprune -d 1 p1");
     assert_eq!((told.code, told.out.as_str()), (1, ""));
-    assert!(told.err.starts_with("'zpool prefetch' is not supported yet\n"), "{}", told.err);
+    assert!(told.err.starts_with("'zpool ddtprune' is not supported yet\n"), "{}", told.err);
     assert!(place.run("zfs load-key a").err.starts_with("'zfs load-key' is not supported yet\n"));
     let slip = place.run("zpool stauts");
     assert_eq!(slip.code, 2);

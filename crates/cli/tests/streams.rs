@@ -3,6 +3,8 @@
 
 #[path = "streams/busy.rs"]
 mod busy;
+#[path = "streams/heads.rs"]
+mod heads;
 #[path = "streams/healed.rs"]
 mod healed;
 mod place;

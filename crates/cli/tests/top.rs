@@ -79,6 +79,11 @@ fn what_happened_between_two_looks_is_told_to_the_commit() {
     for stage in ["queue", "assemble", "write", "wake"] {
         assert!(figure(&told, &format!("/stages/{stage}/mean_us")) > 0.0, "{told}");
     }
+    // The parts of a commit add up to the mean of what commits took.
+    let parts = ["queue", "assemble", "write", "flush", "wake", "txg"];
+    let whole: f64 = parts.iter().map(|part| figure(&told, &format!("/mean/{part}_us"))).sum();
+    let mean = figure(&told, "/load/latency/mean_us");
+    assert!(whole > mean / 2.0 && whole < mean * 2.0, "{whole} us of a mean of {mean} us: {told}");
     assert_eq!(told.pointer("/logs/0/is_log"), Some(&Value::Bool(true)));
     let blocks: f64 = (0..32).map(|size| figure(&told, &format!("/block_sizes/{size}"))).sum();
     assert_eq!(counted("/logs/0/writes_per_second"), blocks as u64);

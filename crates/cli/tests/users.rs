@@ -89,6 +89,37 @@ fn other_users_see_roots_pools_and_change_nothing() {
     assert_eq!(ok("zpool history tank"), before);
 }
 
+/// The first request for a pool starts the user's own daemon, even if the request is refused.
+#[test]
+fn a_daemon_without_pools_hides_no_pool_of_root() {
+    let Some(place) = open_place() else { return };
+    home(&place);
+    let script = r#"
+        mount -t tmpfs -o mode=755 tmpfs /run
+        export SAWMILL_RUN=/run/sawmill
+        user() {
+            env -u SAWMILL_RUN XDG_RUNTIME_DIR=W/home XDG_STATE_HOME=W/home HOME=W/home \
+                setpriv --reuid=65534 --regid=65534 --clear-groups W/sawmill "$@"
+        }
+        W/sawmill zpool create -m none tank W/d1
+        user zpool list -Ho name
+        user daemon start >W/started
+        user zpool list -Ho name
+        user zfs list -Ho name
+        truncate -s 128M W/home/disk
+        chown 65534:65534 W/home/disk
+        user zpool create -m none mine W/home/disk
+        user zpool list -Ho name
+        user daemon stop
+        W/sawmill daemon stop
+    "#;
+    let script = script.replace("W/", &format!("{}/", place.directory.path().display()));
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "timeout", "60", "sh", "-ec", &script]);
+    let printed = place.print(&mut command);
+    assert_eq!((printed.out.as_str(), printed.code), ("tank\ntank\ntank\nmine\n", 0), "{}", printed.err);
+}
+
 #[test]
 fn a_users_pool_is_the_users_to_write_to() {
     let Some(place) = open_place() else { return };

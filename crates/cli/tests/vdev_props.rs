@@ -13,7 +13,7 @@ fn kept(place: &Place, vdev: &str) -> String {
 #[test]
 fn properties_of_vdevs_are_kept_and_told() {
     let place = Place::with_files();
-    place.ok("zpool create -f -m none p1 W/l1 mirror W/d1 W/d2");
+    place.ok("zpool create -f -m none -o feature@vdev_zaps_v2=enabled p1 W/l1 mirror W/d1 W/d2");
     assert_eq!(kept(&place, "W/d1"), "comment\t-\tdefault\norg.rig:slot\t-\tdefault\nallocating\t-\t-\n");
     for line in [
         "zpool set comment=upper p1 W/d1",
@@ -42,6 +42,14 @@ fn properties_of_vdevs_are_kept_and_told() {
     {
         assert!(all.contains(line), "{line}: {all}");
     }
+    // The pool as a whole.
+    place.ok("zpool set org.rig:rack=2 p1 root");
+    assert_eq!(
+        place.ok("zpool get -Ho property,value org.rig:rack,numchildren p1 root"),
+        "org.rig:rack\t2\nnumchildren\t2\n"
+    );
+    place.ok("zpool set org.rig:rack= p1 root");
+    assert_eq!(place.ok("zpool get -Ho value,source org.rig:rack p1 root"), "-\tdefault\n");
     assert!(place.ok("zpool history -i p1").contains(": comment=upper\n"));
     place.kill();
     is_so();

@@ -40,6 +40,11 @@
 //!   hardware. `/proc/PID/{mem,environ,maps,fd}` of other processes are closed.
 //! - Processor time and memory, within the control group of the process.
 //!
+//! # The process of an ordinary user's daemon
+//! The process keeps its user, and has the network of the host where its user may not leave it. Landlock closes
+//! files, TCP, abstract sockets, and signals and `ptrace` to other processes of the user. Seccomp has the same list.
+//! (test: `the_process_of_an_ordinary_user_keeps_its_user_and_nothing_else`)
+//!
 //! # Core files and tracers
 //! After a change of user the kernel marks a process as not dumpable: its `/proc/self` belongs to
 //! root, and the process cannot read `fdinfo` or `maps` there. So the process is marked dumpable
@@ -95,8 +100,9 @@ const THREADS: usize = 1;
 /// What is left to a process.
 #[derive(Clone, Debug)]
 pub struct Confinement {
-    /// Whom it runs as.
-    pub user: PoolUser,
+    /// The user that the process becomes; the change needs root's rights. `None`: the process keeps its user, as under
+    /// the daemon of an ordinary user.
+    pub user: Option<PoolUser>,
     /// Files and directories that may be opened for reading, with what is below: `/proc` and
     /// `/sys`. With the process's own program among them, backtraces have names.
     pub readable: Vec<PathBuf>,
@@ -152,8 +158,8 @@ pub enum ConfineError {
 /// A process that is confined, as far as the kernel could.
 #[derive(Clone, Debug)]
 pub struct Confined {
-    /// Its user.
-    pub user: PoolUser,
+    /// The user that the process became.
+    pub user: Option<PoolUser>,
     /// Its sockets.
     pub network: NetworkWall,
     /// Its files.
@@ -164,7 +170,10 @@ pub struct Confined {
 
 impl fmt::Display for Confined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "confined as user {}", self.user.id())?;
+        match self.user {
+            Some(user) => write!(f, "confined as user {}", user.id())?,
+            None => write!(f, "confined as the user of the daemon")?,
+        }
         match self.network {
             NetworkWall::Own => write!(f, ", without a network")?,
             NetworkWall::Refused(error) => write!(f, ", with the network of the host ({error})")?,
@@ -179,8 +188,8 @@ impl fmt::Display for Confined {
     }
 }
 
-/// Gives up what the process of a pool does not need. Root calls this at the start of the process,
-/// before there is a second thread, a ring or a runtime.
+/// Gives up what the process of a pool does not need. To be called at the start of the process, before there is a
+/// second thread, a ring or a runtime.
 ///
 /// # Errors
 /// See [`ConfineError`]. The process must end then.
@@ -190,7 +199,7 @@ pub fn confine(confinement: &Confinement) -> Result<Confined, ConfineError> {
     let network = steps.time("network", || Ok(network::leave_network()))?;
     steps.give_up("bounding set", capabilities::empty_bounding_set)?;
     steps.give_up("core files", give_up_core_files)?;
-    steps.give_up("user", || confinement.user.become_user())?;
+    steps.give_up("user", || confinement.user.map_or(Ok(()), PoolUser::become_user))?;
     steps.give_up("capabilities", capabilities::drop_all)?;
     steps.give_up("privileges", give_up_privileges)?;
     let files = steps.time("files", || files::close_files(&confinement.readable))?;

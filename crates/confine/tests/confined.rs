@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use oracle::program::{self, Test};
-use process::{Answers, StartKind, answers_of};
+use process::{Answers, ORDINARY, StartKind, answers_of};
 use world::World;
 
 /// Errors of the walls. What else a probe fails with is a mistake of the probe, but for those of
@@ -36,6 +36,7 @@ const TESTS: &[Test] = oracle::tests![
     a_process_with_two_threads_is_refused,
     a_process_that_is_not_root_is_refused,
     a_process_that_lacks_rights_is_confined_and_reports_that,
+    the_process_of_an_ordinary_user_keeps_its_user_and_nothing_else,
 ];
 
 fn main() -> ExitCode {
@@ -149,4 +150,22 @@ fn a_process_that_lacks_rights_is_confined_and_reports_that() {
         let answer = reached.get(*name).expect("the probe was made").as_str();
         assert!(REFUSALS.contains(&answer), "{name}: {answer}");
     }
+}
+
+fn the_process_of_an_ordinary_user_keeps_its_user_and_nothing_else() {
+    let Some(world) = World::new() else { return };
+    let status = answers_of(&world, StartKind::OrdinaryUser, "status");
+    let four = vec![ORDINARY.to_string(); 4].join(" ");
+    for (name, wanted) in [("Uid", four.as_str()), ("NoNewPrivs", "1"), ("Seccomp", "2"), ("core", "1 1")] {
+        assert_eq!(status.get(name).map(String::as_str), Some(wanted), "{name}");
+    }
+    for (list, probes) in [("reach", reach::PROBES), ("reach, one thread", reach::PROBES_OF_ONE_THREAD)] {
+        let reached = answers_of(&world, StartKind::OrdinaryUser, list);
+        for (name, _) in probes {
+            let answer = reached.get(*name).expect("the probe was made");
+            assert!(is_refused(name, answer), "{name}: {answer}");
+        }
+    }
+    let names: Vec<&str> = work::PROBES.iter().map(|(name, _)| *name).collect();
+    succeed(&answers_of(&world, StartKind::OrdinaryUser, "work"), &names);
 }

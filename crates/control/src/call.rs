@@ -132,6 +132,8 @@ calls! {
     found PoolCreate at "/v1/pool/create" of name to "create" name gives () {
         /// Name.
         name: String,
+        /// The name that labels have, where `name` is only for this time.
+        stored_name: Option<String>,
         /// Its vdevs, in the order typed.
         vdevs: Vec<VdevSpec>,
         /// Pool properties.
@@ -240,6 +242,8 @@ calls! {
         guid: Option<u64>,
         /// New name.
         new_name: Option<String>,
+        /// The new name lasts until the pool is exported.
+        temporary: bool,
         /// Pool properties for this import.
         props: Vec<NameValue>,
         /// Mount options.
@@ -315,7 +319,10 @@ calls! {
     change EventsClear at "/v1/events/clear" gives u64 {}
 
     /// All open pools.
-    show PoolList at "/v1/pool/list" gives Vec<PoolInfo> {}
+    show PoolList at "/v1/pool/list" gives Vec<PoolInfo> {
+        /// Also those that were open when the daemon went down, and could not be opened again.
+        with_absent: bool,
+    }
 
     /// Sets a pool's (or one of its vdevs') property.
     change PoolSet at "/v1/pool/set" of pool to "set property for" pool gives () {
@@ -353,6 +360,8 @@ calls! {
         pool: String,
         /// Only this vdev, and those below it.
         vdev: Option<u64>,
+        /// The vdev as it was typed.
+        device: String,
     }
 
     /// Waits until all that was written is in a synced transaction group.
@@ -374,6 +383,16 @@ calls! {
         written_since: Vec<String>,
         /// Their bookmarks, too.
         bookmarks: bool,
+        /// Leave out the snapshots, but for the root.
+        without_snapshots: bool,
+        /// The snapshots of pools whose property `listsnapshots` is on are not left out.
+        snapshots_if_listed: bool,
+        /// Leave out file systems and volumes, but for the root.
+        without_heads: bool,
+        /// The properties that are needed. `None` stands for all properties. The daemon reads less for a few properties.
+        properties: Option<Vec<String>>,
+        /// Also the values that came with a stream.
+        received: bool,
     }
 
     /// Makes a dataset.
@@ -466,6 +485,10 @@ calls! {
         recursive: bool,
         /// Also what was received redacted.
         force: bool,
+        /// The directory, in place of that of the properties. One dataset only.
+        at: Option<String>,
+        /// Who chooses the directory.
+        placer: MountPlacer,
     }
 
     /// Unmounts file systems.
@@ -474,6 +497,8 @@ calls! {
         target: Option<String>,
         /// Even if in use.
         force: bool,
+        /// Which mounts.
+        scope: UnmountScope,
     }
 
     /// What is mounted, in order of mounting.
@@ -486,6 +511,33 @@ calls! {
     change DaemonStop at "/v1/daemon/stop" gives () {}
 }
 
+/// Who chooses the directory of a mount, if the properties do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MountPlacer {
+    /// Whoever has unmounted the file system there a moment ago.
+    #[default]
+    Former,
+    /// mount(8), for a file system with `mountpoint=legacy`.
+    Legacy,
+    /// mount(8) with `-o zfsutil`, for a file system with another mount point.
+    Zfsutil,
+}
+
+/// Which mounts a request unmounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnmountScope {
+    /// The mounts of the dataset and of the datasets below.
+    #[default]
+    WithDescendants,
+    /// The mount of the dataset alone.
+    Alone,
+    /// The mount of the dataset alone, as a part of `zfs unmount -a`. Mounts that mount(8) has made,
+    /// and mounts of file systems with `canmount=noauto`, stay.
+    OfAll,
+}
+
 /// What to do with a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -493,6 +545,13 @@ pub enum ScrubHow {
     /// Begin, or go on after a pause.
     #[default]
     Start,
+    /// The same with what was written since the last scrub only.
+    StartSinceLast,
+    /// Start an error scrub, which reads only the blocks of the list of errors again, or resume a
+    /// paused error scrub.
+    StartErrors,
+    /// Begin to resilver devices that lack something, anew if that is under way.
+    Resilver,
     /// Wait until it is started again.
     Pause,
     /// Give it up.

@@ -1,7 +1,8 @@
 //! A dataset as commands see it.
 
-use crate::Props;
+use crate::{Props, Value};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What a dataset is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,6 +41,9 @@ pub struct DatasetInfo {
     pub createtxg: u64,
     /// Properties, with where each value comes from.
     pub props: Props,
+    /// The values that came with a stream, if the request asked for them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub received: BTreeMap<String, Value>,
 }
 
 /// What making a dataset came to, or would come to.

@@ -85,11 +85,30 @@ calls! {
         dry_run: bool,
     }
 
+    /// Reads tables of shared blocks ahead, so that they are in memory.
+    change PoolPrefetch at "/v1/pool/prefetch" of pool to "prefetch" pool gives () {
+        /// Pool.
+        pool: String,
+        /// Which tables.
+        table: SharedTable,
+    }
+
     /// Looks for all devices of a pool again.
     change PoolReopen at "/v1/pool/reopen" of pool to "reopen" pool gives () {
         /// Pool.
         pool: String,
     }
+}
+
+/// Tables that count the references of blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SharedTable {
+    /// Of deduplicated blocks (DDT).
+    #[default]
+    Ddt,
+    /// Of cloned blocks (BRT).
+    Brt,
 }
 
 /// What was split off a pool, or would be.

@@ -22,6 +22,7 @@
 mod accounts;
 mod call;
 mod client;
+mod counted;
 mod dataset;
 mod descent;
 mod device;
@@ -58,6 +59,7 @@ mod visitors;
 pub use accounts::*;
 pub use call::*;
 pub use client::{Client, ClientError, TOLD_AFTER};
+pub use counted::*;
 pub use dataset::{DatasetInfo, DatasetKind, DatasetMade, MountInfo, pool_of};
 pub use descent::*;
 pub use device::*;
@@ -75,8 +77,8 @@ pub use paths::{RunPaths, UntrustedDir};
 pub use patience::{Pace, Patient};
 pub use permissions::*;
 pub use pool::{
-    CheckpointInfo, ImportCandidate, InUse, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo,
-    ScanState,
+    CheckpointInfo, DedupInfo, ErrorScrubInfo, ImportCandidate, InUse, PoolInfo, RemovalInfo, ReplayInfo,
+    ScanFunction, ScanInfo, ScanState, mark_shared_spares,
 };
 pub use process::*;
 pub use prop::{Prop, Props, Source, Value};

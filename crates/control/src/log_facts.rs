@@ -56,6 +56,10 @@ pub struct LogFacts {
     pub flush: Vec<u64>,
     /// How long it took from a write's end until the commits that it answers went on.
     pub wake: Vec<u64>,
+    /// What commits waited for, in nanoseconds added up over all of them: until a write of the log was begun, until it was
+    /// sent off, until it was written, until it was flushed, until the commit went on; and all of commits that no write
+    /// of the log ended. They add up to the time of all commits.
+    pub parts_nanos: Vec<u64>,
     /// How often how many bytes were written as one block: number `i` counts blocks of (i + 1) * 4 KiB.
     pub block_sizes: Vec<u64>,
     /// So many txgs have log blocks at a time.

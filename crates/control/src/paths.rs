@@ -155,6 +155,14 @@ impl RunPaths {
         self.state.join("pools.cache")
     }
 
+    /// The default cache file in the format of OpenZFS: `/etc/zfs/zpool.cache` of the daemon of root.
+    pub fn zpool_cache(&self) -> PathBuf {
+        match self.run == Path::new(SYSTEM_RUN) {
+            true => PathBuf::from(ZPOOL_CACHE),
+            false => self.state.join("zpool.cache"),
+        }
+    }
+
     /// Why the last process ended, if a panic ended it.
     pub fn last_words(&self) -> PathBuf {
         self.pool_cache().with_extension("panic")
@@ -181,6 +189,8 @@ impl RunPaths {
 const ROOT: u32 = 0;
 const POOLS: &str = "pools";
 const SYSTEM_RUN: &str = "/run/sawmill";
+/// Where `zdb` and boot scripts look (zpoolprops(7), `cachefile`).
+const ZPOOL_CACHE: &str = "/etc/zfs/zpool.cache";
 /// The permission bit by which strangers write. A group is its owner's choice, often of one.
 const OTHERS_WRITE: u32 = 0o002;
 
@@ -201,6 +211,7 @@ mod tests {
         let paths = RunPaths::choose(env(&[("SAWMILL_RUN", "/x"), ("XDG_RUNTIME_DIR", "/y")]), 0);
         assert_eq!(paths, RunPaths::under("/x"));
         assert_eq!(paths.pool_cache(), PathBuf::from("/x/pools.cache"));
+        assert_eq!(paths.zpool_cache(), PathBuf::from("/x/zpool.cache"));
     }
 
     #[test]
@@ -240,5 +251,6 @@ mod tests {
         let paths = RunPaths::choose(env(&[("XDG_RUNTIME_DIR", "/run/user/0")]), 0);
         assert_eq!(paths.run_dir(), Path::new("/run/sawmill"));
         assert_eq!(paths.pool_cache(), PathBuf::from("/var/lib/sawmill/pools.cache"));
+        assert_eq!(paths.zpool_cache(), PathBuf::from("/etc/zfs/zpool.cache"));
     }
 }

@@ -1,6 +1,6 @@
 //! A pool as commands see it.
 
-use crate::{PoolHealth, Props, VdevClass, VdevInfo};
+use crate::{PoolHealth, Props, VdevAux, VdevClass, VdevInfo};
 use serde::{Deserialize, Serialize};
 
 /// An open pool.
@@ -31,6 +31,9 @@ pub struct PoolInfo {
     /// The last or running scrub or resilver.
     #[serde(default)]
     pub scan: Option<ScanInfo>,
+    /// The last or running error scrub.
+    #[serde(default)]
+    pub error_scrub: Option<ErrorScrubInfo>,
     /// The last or running removal of a data vdev.
     #[serde(default)]
     pub removal: Option<RemovalInfo>,
@@ -61,9 +64,19 @@ pub struct PoolInfo {
     /// It is suspended because multihost writes failed or were late.
     #[serde(default)]
     pub heartbeats_failed: bool,
+    /// The pool was open when the last daemon ended, and this daemon could not open the pool again. The figures of such a
+    /// pool are not known.
+    #[serde(default)]
+    pub is_absent: bool,
+    /// The reason why an absent pool could not be opened, in lines.
+    #[serde(default)]
+    pub absent_because: Vec<String>,
     /// The number of metaslabs that are out of use because their space maps are damaged.
     #[serde(default)]
     pub lost_metaslabs: u64,
+    /// The tables of deduplicated blocks; none where they are not known.
+    #[serde(default)]
+    pub dedup: Option<DedupInfo>,
 }
 
 impl PoolInfo {
@@ -82,6 +95,7 @@ impl PoolInfo {
             caches: Vec::new(),
             spares: Vec::new(),
             scan: None,
+            error_scrub: None,
             removal: None,
             is_releasing: false,
             checkpoint: None,
@@ -92,7 +106,10 @@ impl PoolInfo {
             bad_log: false,
             stopped: false,
             heartbeats_failed: false,
+            is_absent: false,
+            absent_because: Vec::new(),
             lost_metaslabs: 0,
+            dedup: None,
         }
     }
 
@@ -100,6 +117,22 @@ impl PoolInfo {
     pub fn tops(&self, class: VdevClass) -> impl Iterator<Item = &VdevInfo> + Clone + '_ {
         self.root.children.iter().filter(move |v| v.class == class && v.is_shown())
     }
+}
+
+/// The tables of deduplicated blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DedupInfo {
+    /// Entries of all tables.
+    pub entries: u64,
+    /// Bytes that the tables have on disk.
+    pub disk_bytes: u64,
+    /// Bytes that the tables would have in memory.
+    pub core_bytes: u64,
+    /// Blocks with 2^n to 2^(n+1)-1 references are in row n: number, bytes of data, bytes as they are stored, bytes that they
+    /// are charged, and the same four figures with each block counted once for each reference. Rows behind the last block
+    /// are left out.
+    pub rows: Vec<[u64; 8]>,
 }
 
 /// Scrub or resilver.
@@ -164,6 +197,31 @@ impl ScanInfo {
     }
 }
 
+/// The last or running error scrub of a pool. An error scrub reads only blocks that could not be
+/// read before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorScrubInfo {
+    /// How far it is.
+    pub state: ScanState,
+    /// Seconds since 1970.
+    pub start_secs: u64,
+    /// Seconds since 1970; 0 while it runs.
+    pub end_secs: u64,
+    /// Since when it is paused, in seconds since 1970.
+    pub paused_secs: Option<u64>,
+    /// Blocks that were read.
+    pub examined_blocks: u64,
+    /// Blocks that are still to be read.
+    pub left_blocks: u64,
+}
+
+impl ErrorScrubInfo {
+    /// It runs, or is paused.
+    pub fn is_under_way(&self) -> bool {
+        self.state == ScanState::Scanning
+    }
+}
+
 /// The last or running removal of a data vdev.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemovalInfo {
@@ -183,6 +241,23 @@ pub struct RemovalInfo {
     pub copied_bytes: u64,
     /// What the mappings of all vdevs that were ever removed take in memory.
     pub mapping_bytes: u64,
+}
+
+/// Marks the hot spares that several pools share and that are at work for one of them.
+pub fn mark_shared_spares(pools: &mut [PoolInfo]) {
+    let at_work = |pool: &PoolInfo| {
+        let spares = pool.spares.iter().filter(|spare| spare.aux == VdevAux::Spared);
+        spares.map(|spare| (spare.path.clone(), pool.name.clone())).collect::<Vec<_>>()
+    };
+    let at_work: Vec<(Option<String>, String)> = pools.iter().flat_map(at_work).collect();
+    for pool in pools {
+        for spare in pool.spares.iter_mut().filter(|spare| spare.aux != VdevAux::Spared) {
+            let user = at_work.iter().find(|(path, user)| *path == spare.path && *user != pool.name);
+            if let Some((_, user)) = user {
+                (spare.aux, spare.works_for) = (VdevAux::Spared, Some(user.clone()));
+            }
+        }
+    }
 }
 
 /// The checkpoint of a pool.
@@ -221,6 +296,8 @@ pub enum InUse {
     },
     /// This system has no number by which others could tell it.
     NoHostId,
+    /// Other programs of this system have its devices open: a line for each device.
+    Held(Vec<String>),
 }
 
 /// A pool that a search of devices found.

@@ -1,5 +1,7 @@
 //! Requests that only the daemon makes, of the process that holds one of its pools.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use crate::call::{Call, calls};
@@ -22,8 +24,8 @@ calls! {
         subject: String,
     }
 
-    /// Lists the datasets that are to be mounted, as pairs of a mount point and a dataset, in the order of
-    /// the mount points.
+    /// Lists the mounts that are to be made, in the order of the mount points: the mounts that the
+    /// properties ask for, and the mounts whose server was killed.
     change ProcessDueMounts at "/v1/process/due-mounts" gives DueMounts {
         /// The pool.
         pool: String,
@@ -44,6 +46,14 @@ calls! {
     change ProcessFind at "/v1/process/find" gives Vec<FoundDevice> {
         /// Directories or devices to search; where empty, `/dev`.
         search: Vec<String>,
+    }
+
+    /// Stops background work of the pool for a while, or lets the work go on.
+    change ProcessHold at "/v1/process/hold" gives () {
+        /// Scrubs, error scrubs and resilvers.
+        scans: bool,
+        /// Removals of vdevs.
+        removals: bool,
     }
 
     /// Sets the memory that the process takes for its pool.
@@ -71,8 +81,10 @@ pub struct Holdings {
     pub pool: String,
     /// Its guid.
     pub guid: u64,
-    /// The paths of its devices.
+    /// The paths of its devices, without those of [`Self::absent`].
     pub devices: Vec<String>,
+    /// The paths of devices that the pool cannot open, or whose labels are of another pool now.
+    pub absent: Vec<String>,
     /// The paths of its hot spares.
     pub spares: Vec<String>,
 }
@@ -81,8 +93,27 @@ pub struct Holdings {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DueMounts {
-    /// Pairs of a mount point and a dataset.
-    pub mounts: Vec<(String, String)>,
+    /// The mounts.
+    pub mounts: Vec<DueMount>,
     /// The first dataset that cannot be mounted, and why.
     pub failure: Option<Failure>,
+}
+
+/// A mount that is to be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DueMount {
+    /// The mount point.
+    pub place: String,
+    /// The request that makes the mount.
+    pub mount: Mount,
+}
+
+impl DueMount {
+    /// Returns the key by which due mounts are sorted. The file system with the mount point comes
+    /// before the file system that is mounted there.
+    #[must_use]
+    pub fn order(&self) -> (&Path, Option<&str>) {
+        (Path::new(&self.place), self.mount.dataset.as_deref())
+    }
 }

@@ -23,6 +23,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::serve::IncomingStream;
+use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::os::unix::fs::PermissionsExt;
@@ -107,7 +108,7 @@ impl Server {
     ///
     /// # Errors
     /// When accepting fails for good.
-    pub async fn serve<S: Service>(self, service: Arc<S>) -> Result<(), ServeError> {
+    pub async fn serve(self, service: Arc<dyn Service>) -> Result<(), ServeError> {
         let stop = self.stop;
         let public_routes = public_routes(&service, self.shown.clone());
         let on_stop = Arc::clone(&stop);
@@ -137,7 +138,7 @@ impl Server {
     }
 }
 
-fn whole<S: Service>(service: &Arc<S>, door: Door, shown: axum::Router) -> axum::Router {
+fn whole(service: &Arc<dyn Service>, door: Door, shown: axum::Router) -> axum::Router {
     service::routes(service, door)
         .merge(shown)
         .fallback(async || refuse(StatusCode::NOT_FOUND, "no such request"))
@@ -148,14 +149,14 @@ fn whole<S: Service>(service: &Arc<S>, door: Door, shown: axum::Router) -> axum:
 }
 
 /// The routes for everybody. Each connection carries one request.
-fn public_routes<S: Service>(service: &Arc<S>, shown: axum::Router) -> axum::Router {
+fn public_routes(service: &Arc<dyn Service>, shown: axum::Router) -> axum::Router {
     let shown = shown.layer(middleware::from_fn(in_turn));
     whole(service, Door::Public, shown).layer(middleware::map_response(last_of_connection))
 }
 
 async fn in_turn(ConnectInfo(caller): ConnectInfo<Caller>, request: Request, next: Next) -> Response {
     match caller.begin(Work::Answer).await {
-        Ok(()) => caller.to_its_end(next.run(request)).await,
+        Ok(()) => caller.to_its_end(Box::pin(next.run(request))).await,
         Err(refusal) => answer::<()>(Err(refusal)),
     }
 }
@@ -293,7 +294,7 @@ impl Caller {
 
     /// Works on a request. The engine does not stop when a user hangs up, so the request of a user is
     /// counted until the engine has done the work.
-    pub async fn to_its_end(&self, work: impl Future<Output = Response> + Send + 'static) -> Response {
+    pub async fn to_its_end(&self, work: BoxFuture<'static, Response>) -> Response {
         if self.visit.is_none() {
             return work.await;
         }

@@ -1,6 +1,8 @@
 //! What the daemon's engine must be able to do.
 
 use crate::server::{self, Caller};
+use crate::source::read_from;
+use crate::transfer;
 use crate::{
     Account, BookmarkCreate, BookmarkDestroy, BookmarkRedact, ByteSink, ByteSource, Call, DaemonStatus,
     DaemonStatusCall, DaemonStop, DatasetAccounts, DatasetAllow, DatasetClone, DatasetCreate,
@@ -10,16 +12,24 @@ use crate::{
     DeviceState, DueMounts, Events, EventsClear, EventsPage, Failure, FoundDevice, HeldSnapshot, Holdings,
     ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
     LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, Peer,
-    PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCreate, PoolDestroy, PoolDetach, PoolExport,
-    PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList, PoolLogFacts,
-    PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolReguid, PoolRemove,
-    PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit, PoolSync, PoolTrim,
-    PoolUpgrade, PoolVdevProps, ProcessDueMounts, ProcessFind, ProcessHoldings, ProcessLetNote,
-    ProcessMemory, ProcessPermit, ProcessSiblings, ReceivedSnapshot, SendSize, SnapshotCreate,
-    SnapshotDestroy, SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing, SplitOff, Unmount,
+    PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCounted, PoolCounts, PoolCreate, PoolDestroy,
+    PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList,
+    PoolLogFacts, PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolPrefetch,
+    PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit,
+    PoolSync, PoolTrim, PoolUpgrade, PoolVdevProps, ProcessDueMounts, ProcessFind, ProcessHold,
+    ProcessHoldings, ProcessLetNote, ProcessMemory, ProcessPermit, ProcessSiblings, ReceivedSnapshot,
+    SendSize, SnapshotCreate, SnapshotDestroy, SnapshotHold, SnapshotHolds, SnapshotRelease, SnapshotsGoing,
+    SplitOff, Unmount,
 };
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::ConnectInfo;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use futures::future::BoxFuture;
 use serde::Serialize;
-use std::future::Future;
+use std::sync::Arc;
 
 /// By which socket a request comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +44,8 @@ pub(crate) enum Door {
 ///
 /// # Errors
 /// Its refusal.
-async fn admit<S: Service, C: Call>(
-    service: &S,
+async fn admit<C: Call>(
+    service: &dyn Service,
     door: Door,
     peer: Option<Peer>,
     call: &mut C,
@@ -68,12 +78,12 @@ impl Deed {
 }
 
 /// A request that is to be worked on, or the response that says why not.
-pub(crate) async fn admitted<S: Service, C: Call>(
-    service: &S,
+pub(crate) async fn admitted<C: Call>(
+    service: &dyn Service,
     door: Door,
     caller: &Caller,
     body: &[u8],
-) -> Result<(C, Option<Deed>), Box<axum::response::Response>> {
+) -> Result<(C, Option<Deed>), Box<Response>> {
     let mut call = server::read(body)?;
     let peer = caller.peer.as_ref();
     let admitted = async {
@@ -90,11 +100,11 @@ pub(crate) async fn admitted<S: Service, C: Call>(
 }
 
 /// The answer to what was worked on. If it is done, its command may be noted.
-async fn answered<S: Service, T: Serialize>(
-    service: &S,
+async fn answered<T: Serialize>(
+    service: &dyn Service,
     deed: Option<Deed>,
     outcome: Result<T, Failure>,
-) -> axum::response::Response {
+) -> Response {
     if let (Some(deed), Ok(_)) = (deed, &outcome) {
         service.let_note(deed.uid, &deed.subject).await;
     }
@@ -106,47 +116,90 @@ fn has_new(received: &Result<Vec<ReceivedSnapshot>, Failure>) -> bool {
     received.iter().flatten().any(|snapshot| !snapshot.is_known)
 }
 
+/// Answers a request that came by a door. Each kind of request has its own.
+type Answerer = fn(Arc<dyn Service>, Door, Caller, Bytes) -> BoxFuture<'static, Response>;
+
+async fn send(service: Arc<dyn Service>, door: Door, caller: Caller, body: Bytes) -> Response {
+    match admitted::<DatasetSend>(&*service, door, &caller, &body).await {
+        Ok((call, _)) => {
+            transfer::answer(|sink| caller.counting(async move { service.dataset_send(call, sink).await }))
+        }
+        Err(refusal) => *refusal,
+    }
+}
+
+async fn diff(service: Arc<dyn Service>, door: Door, caller: Caller, body: Bytes) -> Response {
+    match admitted::<DatasetDiff>(&*service, door, &caller, &body).await {
+        Ok((call, _)) => {
+            transfer::answer(|sink| caller.counting(async move { service.dataset_diff(call, sink).await }))
+        }
+        Err(refusal) => *refusal,
+    }
+}
+
+async fn receive(service: Arc<dyn Service>, door: Door, caller: Caller, body: Bytes) -> Response {
+    let call = admitted::<DatasetReceive>(&*service, door, &caller, &body).await;
+    match (call, caller.handed.take()) {
+        (Ok((call, deed)), Some(given)) => {
+            let work = async move {
+                let received = service.dataset_receive(call, read_from(given)).await;
+                let deed = deed.filter(|_| has_new(&received));
+                answered(&*service, deed, received).await
+            };
+            caller.to_its_end(Box::pin(work)).await
+        }
+        (Ok(_), None) => server::refuse(StatusCode::BAD_REQUEST, "nothing came to be read from"),
+        (Err(refusal), _) => *refusal,
+    }
+}
+
+/// Returns the routes of a service, one for each method. A request that others than the daemon's own user may not make
+/// is answered with its refusal.
+pub(crate) fn routes(service: &Arc<dyn Service>, door: Door) -> Router {
+    let streams: [(&str, Answerer); 3] = [
+        (DatasetSend::PATH, |service, door, caller, body| Box::pin(send(service, door, caller, body))),
+        (DatasetDiff::PATH, |service, door, caller, body| Box::pin(diff(service, door, caller, body))),
+        (DatasetReceive::PATH, |service, door, caller, body| Box::pin(receive(service, door, caller, body))),
+    ];
+    answerers().into_iter().chain(streams).fold(Router::new(), |router, (path, answerer)| {
+        let service = Arc::clone(service);
+        let answer = move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| {
+            answerer(Arc::clone(&service), door, caller, body)
+        };
+        router.route(path, post(answer))
+    })
+}
+
 macro_rules! service {
     ($($(#[$doc:meta])* $method:ident($call:ty) -> $answer:ty;)*) => {
         /// One method for each request. All may run at the same time.
+        #[async_trait::async_trait]
         pub trait Service: Send + Sync + 'static {
             $(
                 $(#[$doc])*
-                fn $method(&self, call: $call) -> impl Future<Output = Result<$answer, Failure>> + Send;
+                async fn $method(&self, call: $call) -> Result<$answer, Failure>;
             )*
 
             /// Whether somebody else than the daemon's own user may have this done, because it was delegated to him.
             /// A refusal that says more than that he may not is an error.
-            fn check_delegated(
-                &self,
-                peer: Peer,
-                call: Delegated,
-            ) -> impl Future<Output = Result<bool, Failure>> + Send;
+            async fn check_delegated(&self, peer: Peer, call: Delegated) -> Result<bool, Failure>;
 
             /// Somebody else than the daemon's own user has changed a pool, or a dataset of one: its history may be told how,
             /// once.
-            fn let_note(&self, uid: u32, subject: &str) -> impl Future<Output = ()> + Send;
+            async fn let_note(&self, uid: u32, subject: &str);
 
             /// Writes snapshots as a stream. What it cannot write to any more nobody reads.
-            fn dataset_send(
-                &self,
-                call: DatasetSend,
-                sink: ByteSink,
-            ) -> impl Future<Output = Result<(), Failure>> + Send;
+            async fn dataset_send(&self, call: DatasetSend, sink: ByteSink) -> Result<(), Failure>;
 
             /// Writes what changed in a file system. What it cannot write to any more nobody reads.
-            fn dataset_diff(
-                &self,
-                call: DatasetDiff,
-                sink: ByteSink,
-            ) -> impl Future<Output = Result<(), Failure>> + Send;
+            async fn dataset_diff(&self, call: DatasetDiff, sink: ByteSink) -> Result<(), Failure>;
 
             /// Makes snapshots of a stream; gives them in its order.
-            fn dataset_receive(
+            async fn dataset_receive(
                 &self,
                 call: DatasetReceive,
                 source: ByteSource,
-            ) -> impl Future<Output = Result<Vec<ReceivedSnapshot>, Failure>> + Send;
+            ) -> Result<Vec<ReceivedSnapshot>, Failure>;
         }
 
         /// Returns the path and the default body of each request that is answered by one JSON value.
@@ -155,76 +208,20 @@ macro_rules! service {
             vec![$((<$call as Call>::PATH, serde_json::to_value(<$call>::default()).unwrap_or_default()),)*]
         }
 
-        /// The routes of a service, one for each method; for other users than the daemon's own a
-        /// request that they may not make is answered with its refusal.
-        pub(crate) fn routes<S: Service>(service: &std::sync::Arc<S>, door: Door) -> axum::Router {
-            use crate::server::refuse;
-            use crate::source::read_from;
-            use crate::transfer;
-            use axum::body::Bytes;
-            use axum::extract::ConnectInfo;
-            use axum::http::StatusCode;
-            axum::Router::new()
-            $(
-                .route(<$call as Call>::PATH, axum::routing::post({
-                    let service = std::sync::Arc::clone(service);
-                    move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
-                        match admitted::<_, $call>(&*service, door, &caller, &body).await {
-                            Ok((call, deed)) => {
-                                let work = async move { answered(&*service, deed, service.$method(call).await).await };
-                                caller.to_its_end(work).await
-                            }
-                            Err(refusal) => *refusal,
+        /// Returns what answers each request that is answered by one JSON value, by path.
+        fn answerers() -> Vec<(&'static str, Answerer)> {
+            vec![$(
+                (<$call as Call>::PATH, |service, door, caller, body| Box::pin(async move {
+                    match admitted::<$call>(&*service, door, &caller, &body).await {
+                        Ok((call, deed)) => {
+                            let work =
+                                async move { answered(&*service, deed, service.$method(call).await).await };
+                            caller.to_its_end(Box::pin(work)).await
                         }
+                        Err(refusal) => *refusal,
                     }
-                }))
-            )*
-                .route(DatasetSend::PATH, axum::routing::post({
-                    let service = std::sync::Arc::clone(service);
-                    move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
-                        match admitted::<_, DatasetSend>(&*service, door, &caller, &body).await {
-                            Ok((call, _)) => {
-                                transfer::answer(|sink| {
-                                    caller.counting(async move { service.dataset_send(call, sink).await })
-                                })
-                            }
-                            Err(refusal) => *refusal,
-                        }
-                    }
-                }))
-                .route(DatasetDiff::PATH, axum::routing::post({
-                    let service = std::sync::Arc::clone(service);
-                    move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
-                        match admitted::<_, DatasetDiff>(&*service, door, &caller, &body).await {
-                            Ok((call, _)) => {
-                                transfer::answer(|sink| {
-                                    caller.counting(async move { service.dataset_diff(call, sink).await })
-                                })
-                            }
-                            Err(refusal) => *refusal,
-                        }
-                    }
-                }))
-                .route(DatasetReceive::PATH, axum::routing::post({
-                    let service = std::sync::Arc::clone(service);
-                    move |ConnectInfo(caller): ConnectInfo<Caller>, body: Bytes| async move {
-                        let call = admitted::<_, DatasetReceive>(&*service, door, &caller, &body).await;
-                        match (call, caller.handed.take()) {
-                            (Ok((call, deed)), Some(given)) => {
-                                let work = async move {
-                                    let received = service.dataset_receive(call, read_from(given)).await;
-                                    let deed = deed.filter(|_| has_new(&received));
-                                    answered(&*service, deed, received).await
-                                };
-                                caller.to_its_end(work).await
-                            }
-                            (Ok(_), None) => {
-                                refuse(StatusCode::BAD_REQUEST, "nothing came to be read from")
-                            }
-                            (Err(refusal), _) => *refusal,
-                        }
-                    }
-                }))
+                })),
+            )*]
         }
     };
 }
@@ -256,6 +253,8 @@ service! {
     pool_split(PoolSplit) -> SplitOff;
     /// Looks for devices again.
     pool_reopen(PoolReopen) -> ();
+    /// Reads tables of shared blocks ahead.
+    pool_prefetch(PoolPrefetch) -> ();
     /// Writes a pattern where devices have nothing.
     pool_initialize(PoolInitialize) -> ();
     /// Tells devices to forget.
@@ -294,6 +293,8 @@ service! {
     pool_list(PoolList) -> Vec<PoolInfo>;
     /// What a pool's devices did.
     pool_io(PoolIo) -> PoolIoInfo;
+    /// What a pool has counted.
+    pool_counts(PoolCounts) -> PoolCounted;
     /// What a pool's intent logs had to do.
     pool_log_facts(PoolLogFacts) -> LogFacts;
     /// Who uses a pool's intent logs.
@@ -378,6 +379,8 @@ service! {
     process_holdings(ProcessHoldings) -> Vec<Holdings>;
     /// Says what the pools of other processes hold.
     process_siblings(ProcessSiblings) -> ();
+    /// Holds back background work.
+    process_hold(ProcessHold) -> ();
     /// Sets the memory of a process.
     process_memory(ProcessMemory) -> ();
     /// Who answers.

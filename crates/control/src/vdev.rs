@@ -148,6 +148,9 @@ pub struct VdevInfo {
     /// Why it is in that state.
     #[serde(default)]
     pub aux: VdevAux,
+    /// Of a hot spare that is at work for another pool: the name of that pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub works_for: Option<String>,
     /// The device was not there at import: shown by guid, `was PATH`.
     #[serde(default)]
     pub not_present: bool,
@@ -192,6 +195,7 @@ impl VdevInfo {
             class,
             state: VdevState::Online,
             aux: VdevAux::None,
+            works_for: None,
             not_present: false,
             resilvering: false,
             initialize: SweepInfo::default(),

@@ -20,9 +20,12 @@
 
 #![forbid(unsafe_code)]
 
+mod kstat_tree;
+pub mod kstats;
 mod log;
 pub mod memory;
 mod panics;
+mod parameters;
 mod pool_process;
 mod run;
 mod start;
@@ -32,12 +35,12 @@ pub mod web_page;
 
 use control::RunPaths;
 use device::{RealEnv, RealMachine};
-use engine::{Engine, Ground, Options, PoolCache};
+use engine::{CacheFileJoin, CacheFileTable, CacheFiles, Engine, Ground, Options, PoolCache};
 use front_fuse::Fuse;
 use pool::{Heartbeats, Host, Tuning};
 use run::{Doors, run};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use supervisor::{ProcessStarter, Supervisor, SupervisorGround};
@@ -47,7 +50,7 @@ pub use log::init as init_log;
 pub use pool_process::serve_pool;
 pub use run::DaemonError;
 pub use start::{StartError, start, start_with};
-pub use supervisor::PoolProgram;
+pub use supervisor::{PoolGroups, PoolProgram};
 pub use systemd::show_journal;
 
 /// What whoever starts a daemon decides.
@@ -57,6 +60,8 @@ pub struct Wanted {
     pub memory_bytes: u64,
     /// It shows its page at this loopback address; at none unless somebody asked.
     pub web: Option<SocketAddr>,
+    /// It renews kstat files at this interval; it has none without one.
+    pub kstats: Option<Duration>,
     /// Each pool is held by a process of its own, which this program becomes. Without a program the daemon holds
     /// all pools itself.
     pub pool_program: Option<PoolProgram>,
@@ -68,7 +73,7 @@ pub struct Wanted {
 pub fn pool_program(words: &[&str]) -> PoolProgram {
     let words = words.iter().map(Into::into).collect();
     let (path, name) = (PathBuf::from("/proc/self/exe"), "sawmill".into());
-    PoolProgram { path, name, words, number: pool_process::NUMBER, memory: memory::VARIABLE }
+    PoolProgram { path, name, words, number: pool_process::NUMBER, memory: memory::VARIABLE, groups: None }
 }
 
 /// The daemon with the real engine.
@@ -88,8 +93,8 @@ pub fn serve(paths: &RunPaths, wanted: Wanted) -> Result<(), DaemonError> {
 pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, wanted: Wanted) -> Result<(), DaemonError> {
     let last_words = PoolCache::last_words_of(&paths.pool_cache());
     panics::end_the_process(move |words| std::fs::write(&last_words, words));
-    let Wanted { memory_bytes, web, pool_program } = wanted;
-    let doors = Doors::OfDaemon { paths: paths.clone(), web };
+    let Wanted { memory_bytes, web, kstats, pool_program } = wanted;
+    let doors = Doors::OfDaemon { paths: paths.clone(), web, kstats };
     let host = sawmill::this_host();
     let machine: Arc<dyn env::Machine> = Arc::new(RealMachine::default());
     match pool_program {
@@ -98,14 +103,20 @@ pub fn serve_over(paths: &RunPaths, env: Arc<RealEnv>, wanted: Wanted) -> Result
             if let Err(error) = supervisor::join_lists(&machine, paths) {
                 tracing::error!(%error, "pools that had processes of their own are not brought back");
             }
-            Ok(engine_of(ground_of(env), Some(paths.pool_cache()), memory_bytes, host))
+            let join = CacheFileJoin::Engine(CacheFileTable::new(machine));
+            let cache_files = CacheFiles { default: default_cache_file(paths), join };
+            let files = EngineFiles { list: Some(paths.pool_cache()), cache_files: Some(cache_files) };
+            Ok(Arc::new(engine_of(ground_of(env), files, memory_bytes, host)))
         }),
         Some(program) => run(doors, || {
-            let beginning = pool_process::beginning_of(&host);
-            let blank = engine_of(ground_of(Arc::clone(&env)), None, BLANK_MEMORY_BYTES, host);
+            let beginning = pool_process::beginning_of(&host, default_cache_file(paths));
+            let files = EngineFiles { list: None, cache_files: None };
+            let blank = engine_of(ground_of(Arc::clone(&env)), files, BLANK_MEMORY_BYTES, host);
             let (paths, starter) = (paths.clone(), ProcessStarter::new(program)?);
-            let ground = SupervisorGround { env, machine, paths, starter, beginning, memory_bytes };
-            Ok(Supervisor::new(ground, blank))
+            let cache_files = Arc::new(CacheFileTable::new(Arc::clone(&machine)));
+            let ground =
+                SupervisorGround { env, machine, paths, starter, beginning, cache_files, memory_bytes };
+            Ok(Arc::new(Supervisor::new(ground, Arc::new(blank))))
         }),
     }
 }
@@ -127,10 +138,37 @@ fn ground_over(env: Arc<RealEnv>, machine: Arc<dyn env::Machine>, front: Fuse) -
     }
 }
 
-/// The real engine, with a list of its pools.
-fn engine_of(ground: Ground, cache: Option<PathBuf>, memory_bytes: u64, host: Host) -> Engine {
+/// Where an engine says which pools it has open.
+struct EngineFiles {
+    /// The list of the pools that are opened again.
+    list: Option<PathBuf>,
+    cache_files: Option<CacheFiles>,
+}
+
+/// The real engine.
+fn engine_of(ground: Ground, files: EngineFiles, memory_bytes: u64, host: Host) -> Engine {
     let tuning = Tuning { host, ..tuning() };
-    Engine::new(ground, Options { cache, memory_bytes, tuning, pid: std::process::id() })
+    let EngineFiles { list: cache, cache_files } = files;
+    Engine::new(ground, Options { cache, cache_files, memory_bytes, tuning, pid: std::process::id() })
+}
+
+/// True if the module of the kernel for ZFS is loaded, as the kernel shows in `/sys`.
+#[must_use]
+pub fn has_kernel_module() -> bool {
+    Path::new("/sys/module/zfs").exists()
+}
+
+/// Returns the default cache file, whose directory is made. There is none beside the kernel's module for ZFS: the module
+/// has the same file, and imports all pools of the file at boot.
+fn default_cache_file(paths: &RunPaths) -> Option<PathBuf> {
+    let file = paths.zpool_cache();
+    if has_kernel_module() {
+        return None;
+    }
+    if let Some(Err(error)) = file.parent().map(std::fs::create_dir_all) {
+        tracing::warn!(path = %file.display(), %error, "the directory of the cache file cannot be made");
+    }
+    Some(file)
 }
 
 /// Whether the mounts' requests are to come over io_uring.

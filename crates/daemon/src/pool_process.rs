@@ -5,7 +5,7 @@
 //!          │                         errands, and descriptors for the answers ◄────────────┘  (crate `broker`)
 //!          └───────────── RUN/pools/N/socket: requests ─────────────────────────────────►
 //! ```
-//! The process of root's daemon has no rights (crate `confine`) by the time its first device is opened.
+//! The process has no rights (crate `confine`) by the time its first device is opened.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use broker::{Beginning, Broker, STOP};
 use confine::{Confinement, PoolUser, confine};
 use control::RunPaths;
 use device::{FileOpener, RealEnv};
+use engine::{CacheFileJoin, CacheFiles};
 use front_fuse::Fuse;
 use pool::Host;
 use rustix::io::Errno;
@@ -22,7 +23,7 @@ use rustix::net::{RecvFlags, recv};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::run::{Doors, run};
-use crate::{DaemonError, engine_of, ground_over, panics};
+use crate::{DaemonError, EngineFiles, engine_of, ground_over, panics};
 
 /// The number of the process among those of its daemon.
 pub(crate) const NUMBER: &str = "SAWMILL_POOL_NUMBER";
@@ -52,7 +53,10 @@ pub fn serve_pool(
     run(doors, || {
         let front = Fuse::over(Arc::clone(&env), Arc::new(broker.clone()));
         let ground = ground_over(env, Arc::new(broker.machine()), front);
-        Ok(engine_of(ground, Some(list_of(paths, number)), memory_bytes, host_of(begun.beginning)))
+        let cache_files =
+            CacheFiles { default: begun.beginning.cache_file.clone(), join: CacheFileJoin::Machine };
+        let files = EngineFiles { list: Some(list_of(paths, number)), cache_files: Some(cache_files) };
+        Ok(Arc::new(engine_of(ground, files, memory_bytes, host_of(begun.beginning))))
     })
 }
 
@@ -60,13 +64,13 @@ pub fn serve_pool(
 /// backtraces.
 const READABLE: [&str; 5] = ["/proc", "/sys", "/etc/localtime", "/usr/share/zoneinfo", "/proc/self/exe"];
 
-/// Gives up all rights. The process of another user's daemon keeps the rights of its user.
+/// Confines this process. If the daemon is root's, the process also becomes a user of its own. If the daemon is an
+/// ordinary user's, the process keeps running as that user.
 fn give_up_rights(number: u64) -> Result<(), DaemonError> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
+    let is_root = rustix::process::geteuid().is_root();
+    let user = is_root.then(|| PoolUser::nth(number)).transpose()?;
     let readable = READABLE.iter().map(PathBuf::from).filter(|path| path.exists()).collect();
-    let confined = confine(&Confinement { user: PoolUser::nth(number)?, readable })?;
+    let confined = confine(&Confinement { user, readable })?;
     tracing::info!(%confined, "the process of a pool");
     Ok(())
 }
@@ -76,13 +80,13 @@ fn list_of(paths: &RunPaths, number: u64) -> PathBuf {
 }
 
 /// What the processes of pools are told.
-pub(crate) fn beginning_of(host: &Host) -> Beginning {
+pub(crate) fn beginning_of(host: &Host, cache_file: Option<PathBuf>) -> Beginning {
     let Host { id, name, uid, gid } = host.clone();
-    Beginning { host_id: id, host_name: name, owner: (uid, gid) }
+    Beginning { host_id: id, host_name: name, owner: (uid, gid), cache_file }
 }
 
 fn host_of(beginning: Beginning) -> Host {
-    let Beginning { host_id: id, host_name: name, owner: (uid, gid) } = beginning;
+    let Beginning { host_id: id, host_name: name, owner: (uid, gid), cache_file: _ } = beginning;
     Host { id, name, uid, gid }
 }
 

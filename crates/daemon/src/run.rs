@@ -1,6 +1,9 @@
 //! The daemon itself.
 
+use crate::kstats::{self, Kstats};
+use crate::parameters;
 use crate::web_page;
+use async_trait::async_trait;
 use control::{Client, RunPaths, ServeError, Server, Service};
 use engine::Engine;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -14,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use supervisor::Supervisor;
 use tokio::signal::unix::{SignalKind, signal};
+use web::ServiceSource;
 
 /// Why the daemon cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -54,16 +58,18 @@ pub enum DaemonError {
 }
 
 /// A service with a beginning and an end.
+#[async_trait]
 pub(crate) trait Lasting: Service {
     /// Brings back the pools of the last run. In the process of a pool, nothing is mounted: the daemon has all file
     /// systems mounted in one order.
-    fn restore(&self, is_of_pool: bool) -> impl Future<Output = ()> + Send;
+    async fn restore(&self, is_of_pool: bool);
     /// Ends what waits for pools whose devices fail.
-    fn stop_waiting(&self) -> impl Future<Output = ()> + Send;
+    async fn stop_waiting(&self);
     /// Syncs all pools.
-    fn settle(&self) -> impl Future<Output = ()> + Send;
+    async fn settle(&self);
 }
 
+#[async_trait]
 impl Lasting for Engine {
     async fn restore(&self, is_of_pool: bool) {
         match is_of_pool {
@@ -81,7 +87,8 @@ impl Lasting for Engine {
     }
 }
 
-impl<B: Service> Lasting for Supervisor<B> {
+#[async_trait]
+impl Lasting for Supervisor {
     async fn restore(&self, _is_of_pool: bool) {
         Self::restore(self).await;
     }
@@ -103,6 +110,8 @@ pub(crate) enum Doors {
         paths: RunPaths,
         /// The address.
         web: Option<SocketAddr>,
+        /// How often kstat files are renewed, if there are any.
+        kstats: Option<Duration>,
     },
     /// The daemon alone, which mounts the file systems of all pools in one order. The daemon has opened the socket and
     /// the lock file.
@@ -118,19 +127,28 @@ impl Doors {
     fn are_of_pool(&self) -> bool {
         matches!(self, Self::OfPool { .. })
     }
+
+    /// How often kstat files are renewed, if there are any.
+    fn kstats(&self) -> Option<Duration> {
+        match self {
+            Self::OfDaemon { kstats, .. } => *kstats,
+            Self::OfPool { .. } => None,
+        }
+    }
 }
 
 /// Runs until stopped: locks, brings pools back, listens, answers.
 ///
 /// # Errors
 /// Why it cannot run; nothing was served then.
-pub(crate) fn run<S: Lasting>(
+pub(crate) fn run(
     doors: Doors,
-    service: impl FnOnce() -> io::Result<S>,
+    service: impl FnOnce() -> io::Result<Arc<dyn Lasting>>,
 ) -> Result<(), DaemonError> {
     let (doors, _lock) = lock(doors)?;
     if let Doors::OfDaemon { paths, .. } = &doors {
         web_page::forget(paths);
+        kstats::forget(paths);
     }
     raise_descriptors();
     if !doors.are_of_pool() {
@@ -143,12 +161,14 @@ pub(crate) fn run<S: Lasting>(
         .build()
         .map_err(DaemonError::Setup)?;
     runtime.block_on(async {
-        let service = Arc::new(service().map_err(DaemonError::Setup)?);
+        let lasting = service().map_err(DaemonError::Setup)?;
+        let service: Arc<dyn Service> = Arc::clone(&lasting) as _;
         let mut terminate = signal(SignalKind::terminate()).map_err(DaemonError::Setup)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(DaemonError::Setup)?;
-        service.restore(doors.are_of_pool()).await;
+        lasting.restore(doors.are_of_pool()).await;
+        let renewed_every = doors.kstats();
         let (server, paths) = listen(doors, &service).await?;
-        let (stopper, stopped) = (server.stopper(), Arc::clone(&service));
+        let (stopper, stopped) = (server.stopper(), Arc::clone(&lasting));
         tokio::spawn(async move {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -160,7 +180,10 @@ pub(crate) fn run<S: Lasting>(
         tracing::info!(pid = std::process::id(), "ready");
         if paths.is_some() {
             super::systemd::notify_ready();
+            parameters::follow(&service);
         }
+        let kstats = paths.as_ref().zip(renewed_every);
+        let kstats = kstats.map(|(paths, every)| Kstats::show(paths, every, &service));
         let served = server.serve(Arc::clone(&service)).await;
         if let Some(paths) = paths {
             // Gone before the last sync: the next command starts a new daemon, which waits
@@ -169,24 +192,25 @@ pub(crate) fn run<S: Lasting>(
             _ = fs::remove_file(paths.public_socket());
             web_page::forget(&paths);
         }
-        service.settle().await;
+        if let Some(kstats) = kstats {
+            kstats.end().await;
+        }
+        lasting.settle().await;
         tracing::info!("stopped");
         Ok(served?)
     })
 }
 
 /// Opens the doors. Root's daemon shows its pools to every user. Returns the files of a daemon.
-async fn listen<S: Lasting>(
-    doors: Doors,
-    service: &Arc<S>,
-) -> Result<(Server, Option<RunPaths>), ServeError> {
+async fn listen(doors: Doors, service: &Arc<dyn Service>) -> Result<(Server, Option<RunPaths>), ServeError> {
+    let source = Arc::new(ServiceSource(Arc::clone(service)));
     let (paths, web) = match doors {
         Doors::OfPool { listener, .. } => {
-            return Ok((Server::on(listener)?.showing(web::metrics_routes(service)), None));
+            return Ok((Server::on(listener)?.showing(web::metrics_routes(&source)), None));
         }
-        Doors::OfDaemon { paths, web } => (paths, web),
+        Doors::OfDaemon { paths, web, .. } => (paths, web),
     };
-    let mut server = Server::bind(&paths.socket())?.showing(web::metrics_routes(service));
+    let mut server = Server::bind(&paths.socket())?.showing(web::metrics_routes(&source));
     if rustix::process::geteuid().is_root() {
         server = server.and_public(&paths.public_socket(), |socket| device::peer_groups(socket))?;
     }

@@ -4,7 +4,7 @@ use control::{RunPaths, Service};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use web::{AddressError, Page, Token, loopback};
+use web::{AddressError, Page, ServiceSource, Token, loopback};
 
 /// Says where the page is to be, where the daemon's command line does not.
 const VARIABLE: &str = "SAWMILL_WEB";
@@ -38,12 +38,12 @@ pub fn place(paths: &RunPaths) -> Option<Place> {
 }
 
 /// Shows the page, if there is to be one. A daemon that cannot still has its pools to serve.
-pub(crate) async fn show<S: Service>(paths: &RunPaths, wanted: Option<SocketAddr>, service: &Arc<S>) {
+pub(crate) async fn show(paths: &RunPaths, wanted: Option<SocketAddr>, service: &Arc<dyn Service>) {
     let Some(address) = wanted else { return };
     match Page::bind(address, paths).await {
         Ok(page) => {
             tracing::info!(address = %page.address(), "shows its page");
-            let service = Arc::clone(service);
+            let service = Arc::new(ServiceSource(Arc::clone(service)));
             // Ends with the runtime: who only looks is not waited for.
             tokio::spawn(async move { page.serve(service).await });
         }

@@ -18,7 +18,7 @@ mod recount;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use env::impatient;
+use env::{boxed, impatient};
 use ondisk::dnode::{DNODE_SLOT_BYTES, DnodeImage, flags as dnode_flags};
 use ondisk::objset::{
     GROUPUSED_OBJECT, OBJECT_ACCOUNTING_PREFIX, OBJSET_BYTES_V2, OBJSET_BYTES_V3, ObjsetPhys, ObjsetType,
@@ -193,6 +193,7 @@ impl Objset {
     ///
     /// # Errors
     /// When the account cannot be read.
+    #[boxed]
     pub async fn account(&self, account: ObjectId) -> Result<Vec<(String, u64)>, DmuError> {
         let Some(dnode) = self.account_dnode(account) else { return Ok(Vec::new()) };
         let zap = Zap::open(dnode).await.map_err(|error| self.account_error(account, error))?;
@@ -209,6 +210,7 @@ impl Objset {
     ///
     /// # Errors
     /// When the account cannot be read.
+    #[boxed]
     pub async fn account_entry(&self, account: ObjectId, name: &str) -> Result<u64, DmuError> {
         let Some(dnode) = self.account_dnode(account) else { return Ok(0) };
         let zap = Zap::open(dnode).await.map_err(|error| self.account_error(account, error))?;

@@ -15,7 +15,7 @@
 //!   are freed.
 //!   (test: `a_damaged_block_costs_what_lies_below_it`)
 
-use env::{BoxFuture, impatient};
+use env::{BoxFuture, boxed, impatient};
 use ondisk::Blkptr;
 use ondisk::dnode::{DnodeImage, dnodes_of_block};
 use ondisk::objset::{GROUPUSED_OBJECT, ObjsetPhys, PROJECTUSED_OBJECT, USERUSED_OBJECT};
@@ -99,6 +99,7 @@ impl Objset {
     ///
     /// # Errors
     /// When a block that leads to others lies on a missing device.
+    #[boxed]
     pub async fn take_apart(zio: &Zio, destroyed: &DestroyedObjset, limit: usize) -> Result<Taken, DmuError> {
         let from = destroyed.from.map_or(Turn(0, 0, 0), Turn::of);
         let mut work =

@@ -1,6 +1,6 @@
 //! What one transaction group changes in one object, until it is on disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use env::IoBuf;
@@ -20,6 +20,8 @@ pub(crate) struct Changes {
     pub blocks: BTreeMap<u64, Written>,
     /// Those of them that were written before the txg.
     pub early: EarlyNotes,
+    /// Block numbers that get another place, though the bytes may be those that are on disk.
+    pub moved: BTreeSet<u64>,
     /// Block numbers that became holes.
     pub freed: RunSet,
     /// Size of a data block at the end of this txg.
@@ -39,6 +41,7 @@ impl Changes {
             txg,
             blocks: BTreeMap::new(),
             early: EarlyNotes::default(),
+            moved: BTreeSet::new(),
             freed: RunSet::default(),
             block_bytes,
             max_block,

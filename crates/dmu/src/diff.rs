@@ -8,7 +8,7 @@
 
 use std::ops::RangeInclusive;
 
-use env::BoxFuture;
+use env::{BoxFuture, boxed};
 use ondisk::Blkptr;
 use ondisk::dnode::{DNODE_SLOT_BYTES, dnodes_of_block};
 use units::{BlockId, Txg};
@@ -34,6 +34,7 @@ impl Objset {
     ///
     /// # Errors
     /// When a block of dnodes, or what leads to it, cannot be read.
+    #[boxed]
     pub async fn changed_since(&self, since: Txg) -> Result<Vec<ChangedObjects>, DmuError> {
         let image = self.meta().synced_image();
         let mut search = Search { objset: self, shape: shape_of(&image), since, found: Vec::new() };

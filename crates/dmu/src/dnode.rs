@@ -16,7 +16,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use env::{BufSlice, IoBuf};
+use env::{BufSlice, IoBuf, boxed};
 use futures::future::try_join_all;
 use ondisk::{Blkptr, DnodeImage, ObjectType};
 use parking_lot::Mutex;
@@ -336,15 +336,18 @@ impl Dnode {
     }
 
     /// What the object takes, in units of 512 bytes: its slots in the array of dnodes, what is
-    /// allocated on disk, and what will be for data that no txg has written yet. As nobody knows
-    /// where such data compress or replace what is allocated, they count as long as the object does
-    /// not take more than its blocks would without compression.
+    /// allocated on disk, and what will be for data that no txg has written yet. Such data may
+    /// compress, or replace allocated blocks. So the data count in all copies, up to the size that
+    /// all blocks of the object would have without compression.
     #[must_use]
     pub fn sectors(&self) -> u64 {
+        let copies = u64::from(self.shared.props().data.copies);
         let state = self.state.lock();
         let used = state.synced.used_bytes;
         let whole = (state.newest.max_block + 1).saturating_mul(state.newest.block_bytes.into());
-        let bytes = used.saturating_add(state.dirty_bytes()).min(whole.max(used));
+        let whole = whole.saturating_mul(copies);
+        let dirty = state.dirty_bytes().saturating_mul(copies);
+        let bytes = used.saturating_add(dirty).min(whole.max(used));
         bytes.saturating_add(SECTOR_BYTES / 2) / SECTOR_BYTES + u64::from(state.synced.extra_slots) + 1
     }
 
@@ -469,6 +472,7 @@ impl Dnode {
     ///
     /// # Errors
     /// When the block cannot be read.
+    #[boxed]
     pub async fn spill(&self) -> Result<Option<Vec<u8>>, DmuError> {
         let bp = {
             let state = self.state.lock();
@@ -543,6 +547,7 @@ impl Dnode {
     /// # Errors
     /// [`DmuError::Invalid`] when there is more than one block, or the size is no multiple of 512
     /// up to 16 MiB; and when block 0 cannot be read.
+    #[boxed]
     pub async fn set_block_bytes(&self, tx: &dyn Transaction, bytes: u32) -> Result<(), DmuError> {
         if bytes == self.block_bytes_in(tx) {
             return Ok(());
@@ -639,8 +644,15 @@ impl Dnode {
             return Ok(None);
         }
         let bookmark = name.bookmark(0, block);
+        let size = self.block_bytes();
         let read = self.shared.zio.read_as(&bp, &bookmark, self.keeps_blocks()).await;
-        read.map(Some).map_err(|source| name.io_error(block, source))
+        let data = read.map_err(|source| name.io_error(block, source))?;
+        // The size of an object's only block can grow meanwhile.
+        let is_sound = data.len() == size as usize || self.block_bytes() != size;
+        match is_sound {
+            true => Ok(Some(data)),
+            false => Err(name.damaged("a block of another size than the object's")),
+        }
     }
 
     /// The first `len` bytes, as [`Self::read_part`] reads them.

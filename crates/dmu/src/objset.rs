@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use env::IoBuf;
+use env::{IoBuf, boxed};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::dnode::{
     DNODE_BLOCK_BYTES, DNODE_SLOT_BYTES, DNODES_PER_BLOCK, DnodeImage, DnodePhys, dnodes_of_block,
@@ -31,6 +31,7 @@ use crate::numbers::Numbers;
 use crate::space::{ObjsetProps, SpaceDelta};
 use crate::stored::Wanted;
 use crate::tree::{Outcome, TreeName};
+use crate::uses::UseCounters;
 use crate::{BlockKinds, DmuError, Estimate, Plan, Step, Transaction, TxgGate};
 
 /// Dnode slots in a block.
@@ -115,6 +116,7 @@ pub struct Objset {
     early: RwLock<Option<Arc<dyn EarlyCheck>>>,
     /// The accounting objects there are; their dnodes lie in the root block.
     accounts: Mutex<BTreeMap<ObjectId, Arc<Dnode>>>,
+    uses: UseCounters,
 }
 
 struct Root {
@@ -194,6 +196,7 @@ impl Objset {
     ///
     /// # Errors
     /// When its block cannot be read or makes no sense.
+    #[boxed]
     pub async fn open(context: ObjsetContext, root: Blkptr) -> Result<Arc<Self>, DmuError> {
         let name = TreeName { objset: context.id, object: ObjectId::META_DNODE };
         let block = context
@@ -242,6 +245,7 @@ impl Objset {
             meta,
             root: Mutex::new(root),
             known: Mutex::default(),
+            uses: UseCounters::default(),
             numbers: Numbers::default(),
             space: RwLock::new(None),
             early: RwLock::new(None),
@@ -326,6 +330,12 @@ impl Objset {
         *self.early.write() = Some(check);
     }
 
+    /// How much clients use it.
+    #[must_use]
+    pub fn uses(&self) -> &UseCounters {
+        &self.uses
+    }
+
     /// What kind of objset it is; `None` too for a kind unknown to the format.
     #[must_use]
     pub fn kind(&self) -> ObjsetType {
@@ -390,6 +400,14 @@ impl Objset {
     }
 
     async fn wait_for_room(&self, check: &dyn SpaceCheck, estimate: &Estimate) -> Result<(), DmuError> {
+        let verdict = self.wait_for_verdict(check, estimate).await;
+        if matches!(verdict, Err(DmuError::QuotaExceeded)) {
+            self.shared.gate.note_over_quota();
+        }
+        verdict
+    }
+
+    async fn wait_for_verdict(&self, check: &dyn SpaceCheck, estimate: &Estimate) -> Result<(), DmuError> {
         for _ in 0..GROUPS_AWAITED {
             match check.check(self.shared.id, estimate) {
                 Err(DmuError::NoSpace | DmuError::QuotaExceeded)
@@ -458,6 +476,7 @@ impl Objset {
     ///
     /// # Errors
     /// When a block of dnodes cannot be read.
+    #[boxed]
     pub async fn allocate(
         self: &Arc<Self>,
         tx: &dyn Transaction,
@@ -477,6 +496,7 @@ impl Objset {
     /// # Errors
     /// [`DmuError::ObjectExists`] when another object takes one of its slots; [`DmuError::Invalid`] when they are not all
     /// in one block; when a block of dnodes cannot be read.
+    #[boxed]
     pub async fn allocate_at(
         self: &Arc<Self>,
         tx: &dyn Transaction,
@@ -527,6 +547,7 @@ impl Objset {
     ///
     /// # Errors
     /// [`DmuError::NoSuchObject`], or when its dnode cannot be read.
+    #[boxed]
     pub async fn free_object(
         self: &Arc<Self>,
         tx: &dyn Transaction,
@@ -543,6 +564,7 @@ impl Objset {
     ///
     /// # Errors
     /// When a block of dnodes cannot be read.
+    #[boxed]
     pub async fn next_object(&self, after: ObjectId) -> Result<Option<ObjectId>, DmuError> {
         let mut from = after.get() + 1;
         while let Some(block) = self.next_block_of_dnodes(from / SLOTS_PER_BLOCK).await? {
@@ -616,6 +638,7 @@ impl Objset {
     ///
     /// # Errors
     /// When a block cannot be read or written: the txg cannot become stable then.
+    #[boxed]
     pub async fn sync(&self, txg: Txg) -> Result<Option<SyncedObjset>, DmuError> {
         if !self.is_dirty(txg) {
             return Ok(None);
@@ -752,8 +775,15 @@ impl Objset {
             special_small_bytes: class.special_small_bytes,
             object_type: ObjectType::OBJSET,
             level: Level::new(0),
-            fill: meta.blkptrs.iter().filter(|bp| !bp.is_hole()).map(Blkptr::fill).sum(),
+            // A forged pointer can have any fill count, so that the sum can overflow.
+            fill: meta
+                .blkptrs
+                .iter()
+                .filter(|bp| !bp.is_hole())
+                .map(Blkptr::fill)
+                .fold(0, u64::saturating_add),
             rewrite: Some(old).filter(|bp| !bp.is_hole() && bp.birth() == txg),
+            unchanged: None,
         };
         let written = self.shared.zio.write(txg, &name.bookmark(0, 0), Arc::new(block), &policy).await;
         let new = written.map_err(|source| name.io_error(0, source))?;

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use zio::Keep;
+use zio::{Ahead, Keep};
 
 use crate::dnode::{Dnode, Found};
 
@@ -41,6 +41,8 @@ struct Stream {
 pub(crate) struct Streams {
     streams: [Stream; STREAMS],
     clock: u64,
+    /// The last read continued a stream.
+    is_continued: bool,
 }
 
 impl Streams {
@@ -52,7 +54,9 @@ impl Streams {
         let goes_on = |stream: &&mut Stream| {
             stream.used > 0 && (blocks.start == stream.next || blocks.start + 1 == stream.next)
         };
-        let Some(stream) = self.streams.iter_mut().find(goes_on) else {
+        let found = self.streams.iter_mut().find(goes_on);
+        self.is_continued = found.is_some();
+        let Some(stream) = found else {
             let oldest = self.streams.iter_mut().min_by_key(|stream| stream.used)?;
             *oldest = Stream { next: blocks.end, ahead_to: blocks.end, window: 0, used: clock };
             return None;
@@ -87,7 +91,12 @@ impl Dnode {
     /// The same for blocks of any kind.
     pub(crate) fn look_ahead_anyway(&self, blocks: &Range<u64>) {
         let (block_bytes, end) = (u64::from(self.block_bytes()), self.max_block().get() + 1);
-        let Some(ahead) = self.streams.lock().advance(blocks, block_bytes, end) else { return };
+        let (ahead, is_continued) = {
+            let mut streams = self.streams.lock();
+            (streams.advance(blocks, block_bytes, end), streams.is_continued)
+        };
+        self.shared.zio.note_stream(is_continued);
+        let Some(ahead) = ahead else { return };
         if let Some(me) = self.strong() {
             let reading = async move { me.read_ahead(ahead).await };
             self.shared.zio.vdevs().env().spawn("prefetch", Box::pin(reading));
@@ -105,7 +114,8 @@ impl Dnode {
         // Whoever reads the block will hear of what is wrong.
         let tree = self.stored(shape, &roots);
         if let Ok(bp) = tree.block(block).await {
-            zio.read_ahead(&bp, &name.bookmark(0, block), self.keeps_blocks()).await;
+            let bookmark = name.bookmark(0, block);
+            zio.read_ahead(&bp, &bookmark, self.keeps_blocks(), Ahead::Predicted).await;
         }
     }
 }

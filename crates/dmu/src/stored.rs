@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use env::IoBuf;
+use env::{IoBuf, boxed};
 use ondisk::Blkptr;
 use units::ObjectId;
 use zio::{Keep, Zio};
@@ -71,11 +71,13 @@ impl Wanted {
 
 impl StoredTree<'_> {
     /// The pointer to data block `block`, a hole if there is none.
+    #[boxed]
     pub async fn block(&self, block: u64) -> Result<Blkptr, DmuError> {
         self.pointer(0, block).await
     }
 
     /// The pointer to the block at level `down_to` that covers data block `block`.
+    #[boxed]
     pub async fn pointer(&self, down_to: u8, block: u64) -> Result<Blkptr, DmuError> {
         let spot = self.descend(block, |level, _| level == down_to).await?;
         Ok(if spot.level == down_to { spot.bp } else { Blkptr::default() })
@@ -127,6 +129,7 @@ impl StoredTree<'_> {
     }
 
     /// The first data block at or after `from`, below `end`, that is `wanted`.
+    #[boxed]
     pub async fn seek(&self, from: u64, end: u64, wanted: Wanted) -> Result<Option<u64>, DmuError> {
         let full = if self.name.object == ObjectId::META_DNODE { SLOTS_PER_BLOCK } else { 1 };
         let is_passed = |level: u8, bp: &Blkptr| {
@@ -149,6 +152,7 @@ impl StoredTree<'_> {
 
     /// The last block at level `down_to` that covers anything below data block `end`: its number at that
     /// level, and the pointer to it.
+    #[boxed]
     pub async fn last_below(&self, end: u64, down_to: u8) -> Result<Option<(u64, Blkptr)>, DmuError> {
         let mut end = end.min(self.shape.capacity());
         while end > 0 {

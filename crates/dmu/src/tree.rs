@@ -18,7 +18,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use env::{BoxFuture, IoBuf, impatient};
+use env::{BoxFuture, IoBuf, boxed, impatient};
 use futures::stream::{FuturesUnordered, TryStreamExt};
 use ondisk::{BLKPTR_BYTES, Blkptr, CompressionKind, ObjectType};
 use parking_lot::Mutex;
@@ -145,6 +145,7 @@ impl BlockPolicy {
             level: Level::new(level),
             fill,
             rewrite: None,
+            unchanged: None,
         }
     }
 }
@@ -243,6 +244,7 @@ enum Old {
 
 impl TreeSync<'_> {
     /// The dnode's new pointers. `roots` are its old ones, of a tree `old_levels` high.
+    #[boxed]
     pub async fn run(&self, old_levels: u8, roots: &[Blkptr]) -> Result<Vec<Blkptr>, DmuError> {
         let top = self.shape.levels - 1;
         let mut old: Vec<Old> = roots.iter().map(|bp| Old::Block(*bp)).collect();
@@ -363,7 +365,10 @@ impl TreeSync<'_> {
             Some(Written::Shared(bp)) => self.share(bp),
             None => self.place(0).freed(&old, self.txg, self.births()),
         };
-        self.replaced(&old, &new);
+        // The block of an earlier txg stays where its bytes are written once more.
+        if new != old || new.birth() == self.txg {
+            self.replaced(&old, &new);
+        }
         Ok(new)
     }
 
@@ -466,7 +471,10 @@ impl TreeSync<'_> {
         // A place of file data may be named in the log: what it says there must stay.
         let may_rewrite = level > 0 || self.policy.object_type.is_metadata();
         let rewrite = old.filter(|bp| may_rewrite && !bp.is_hole() && bp.birth() == self.txg).copied();
-        let policy = WritePolicy { rewrite, ..self.policy.write_policy(class, level, fill) };
+        let is_kept =
+            |old: &&Blkptr| !may_rewrite && old.birth() < self.txg && !self.changes.moved.contains(&index);
+        let unchanged = old.filter(is_kept).copied();
+        let policy = WritePolicy { rewrite, unchanged, ..self.policy.write_policy(class, level, fill) };
         self.zio
             .write(self.txg, &self.name.bookmark(level, index), data, &policy)
             .await

@@ -28,6 +28,7 @@
 //! - Whoever has a `Hold` waits for no lock that may be held while somebody waits for a txg: locks first, the `Hold` last.
 
 mod delay;
+mod stats;
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -35,12 +36,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use env::boxed;
 use event_listener::Event;
 use parking_lot::Mutex;
 use units::{ObjsetId, TXG_SLOTS, Txg};
 
 use crate::DmuError;
 use crate::in_flight::InFlight;
+
+pub use stats::ChangeStats;
+use stats::{ChangeCounters, one_more};
 
 /// What a new change may come to, as far as is known when it is planned.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,6 +82,7 @@ pub struct TxgGate {
     /// Somebody wants the open txg synced now.
     kicked: Event,
     is_in_use: AtomicBool,
+    counters: ChangeCounters,
 }
 
 struct GateState {
@@ -145,6 +151,7 @@ impl TxgGate {
             changed: Event::new(),
             kicked: Event::new(),
             is_in_use: AtomicBool::new(false),
+            counters: ChangeCounters::default(),
         })
     }
 
@@ -196,7 +203,29 @@ impl TxgGate {
     pub fn delay(&self, now: Duration, write_bytes: u64) -> Duration {
         let limit = self.dirty_limit_bytes.load(Ordering::Relaxed);
         let to_write = self.bytes_to_write().saturating_sub(self.written_bytes.load(Ordering::Relaxed));
-        self.line.join(now, delay::wait(to_write, limit, write_bytes))
+        let wait = delay::wait(to_write, limit, write_bytes);
+        if !wait.is_zero() {
+            one_more(&self.counters.delayed);
+        }
+        self.line.join(now, wait)
+    }
+
+    /// What changes had to wait for so far.
+    #[must_use]
+    pub fn change_stats(&self) -> ChangeStats {
+        self.counters.read()
+    }
+
+    /// Bytes changed in `txg` that are not on disk yet.
+    #[must_use]
+    pub fn dirty_bytes_of(&self, txg: Txg) -> u64 {
+        let state = self.state.lock();
+        if txg > state.synced && txg <= state.open { state.dirty[txg.slot()] } else { 0 }
+    }
+
+    /// Counts a change that a quota does not allow.
+    pub(crate) fn note_over_quota(&self) {
+        one_more(&self.counters.over_quota);
     }
 
     /// Waits until changes may begin: less is dirty than the limit allows, and the pool is not suspended.
@@ -204,15 +233,27 @@ impl TxgGate {
     /// # Errors
     /// [`DmuError::Suspended`] when the pool has stopped syncing, or nobody is to wait until it goes on.
     pub(crate) async fn admit(&self) -> Result<(), DmuError> {
+        let mut is_counted = false;
         while !self.admits()? {
             let listener = self.changed.listen();
             if self.admits()? {
                 break;
             }
+            if !std::mem::replace(&mut is_counted, true) {
+                one_more(self.held_up_by());
+            }
             self.kicked.notify(usize::MAX);
             listener.await;
         }
         Ok(())
+    }
+
+    /// The counter of those who wait now until changes may begin.
+    fn held_up_by(&self) -> &AtomicU64 {
+        match self.state.lock().suspended {
+            Some(_) => &self.counters.suspended,
+            None => &self.counters.over_limit,
+        }
     }
 
     /// Joins the open txg at once, whatever is dirty: for changes that make others
@@ -227,6 +268,7 @@ impl TxgGate {
         }
         let txg = state.open;
         state.holds[txg.slot()] += 1;
+        one_more(&self.counters.joined);
         Ok(Hold { gate: Arc::clone(self), txg })
     }
 
@@ -255,6 +297,7 @@ impl TxgGate {
     /// # Errors
     /// [`DmuError::Suspended`] when the pool stops syncing before that, or is suspended and nobody is to
     /// wait until it goes on. The txg may become stable all the same then.
+    #[boxed]
     pub async fn wait_synced(&self, txg: Txg) -> Result<(), DmuError> {
         loop {
             let listener = self.changed.listen();
@@ -322,6 +365,7 @@ impl TxgGate {
     /// Opens the next txg and waits until the old one has no [`Hold`] left; gives the
     /// old one, now to be synced, unless the gate has [`failed`](Self::failed) by then. Only the sync loop calls
     /// this, one txg at a time.
+    #[boxed]
     pub async fn quiesce(&self) -> Quiet {
         let txg = {
             let mut state = self.state.lock();
@@ -409,6 +453,7 @@ impl TxgGate {
     /// Waits until the open txg takes a change that lets so many blocks go; one that lets go more than
     /// a txg takes goes with the first that has let go none.
     pub(crate) async fn wait_to_free(&self, blocks: u64) -> Result<(), DmuError> {
+        let mut is_counted = false;
         loop {
             let (open, freed) = {
                 let state = self.state.lock();
@@ -416,6 +461,9 @@ impl TxgGate {
             };
             if blocks == 0 || freed == 0 || freed.saturating_add(blocks) <= FREED_PER_TXG {
                 return Ok(());
+            }
+            if !std::mem::replace(&mut is_counted, true) {
+                one_more(&self.counters.frees_delayed);
             }
             self.wait_synced(open).await?;
         }

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use env::{BoxFuture, IoBuf};
+use env::{BoxFuture, IoBuf, boxed};
 use ondisk::Blkptr;
 use ondisk::dnode::{DnodeImage, dnodes_of_block};
 use ondisk::objset::{GROUPUSED_OBJECT, ObjsetPhys, PROJECTUSED_OBJECT, USERUSED_OBJECT};
@@ -110,6 +110,7 @@ pub struct Reach {
 impl Objset {
     /// Visits blocks of the objset `id` under `root`, beginning at a place. Holes and embedded
     /// blocks are not seen. `limit` is at least one.
+    #[boxed]
     pub async fn visit(zio: &Zio, id: ObjsetId, root: &Blkptr, reach: Reach) -> Visited {
         let mut walk = Walk { zio, id, reach, seen: Visited::default() };
         walk.objset(root).await;

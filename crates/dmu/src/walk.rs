@@ -1,15 +1,13 @@
 //! Every block of an objset: for destroying it, and for checking space. And one, by its name.
 
+use env::boxed;
 use ondisk::Blkptr;
 use ondisk::dnode::{DnodeImage, dnodes_of_block};
 use units::{BlockId, ObjectId};
 use zio::Bookmark;
-use zio::Keep;
 
 use crate::account::ACCOUNTS;
-use crate::dnode::SPILL_BLOCK;
 use crate::objset::SLOTS_PER_BLOCK;
-use crate::stored::StoredTree;
 use crate::tree::{self, TreeName};
 use crate::{DmuError, Objset};
 
@@ -19,6 +17,7 @@ impl Objset {
     ///
     /// # Errors
     /// When one that leads to others cannot be read.
+    #[boxed]
     pub async fn all_blocks(&self) -> Result<Vec<Blkptr>, DmuError> {
         let mut found = vec![self.root()];
         let meta = self.meta().synced_image();
@@ -46,30 +45,10 @@ impl Objset {
     ///
     /// # Errors
     /// When a block above it cannot be read.
+    #[boxed]
     pub async fn is_alive(&self, name: &Bookmark, bp: &Blkptr) -> Result<bool, DmuError> {
-        if self.root() == *bp {
-            return Ok(true);
-        }
-        let image = if name.object == ObjectId::META_DNODE {
-            self.meta().synced_image()
-        } else if let Some(account) = self.account_dnode(name.object) {
-            account.synced_image()
-        } else {
-            let Some(image) = self.load(name.object).await? else { return Ok(false) };
-            image
-        };
-        if name.block.get() == SPILL_BLOCK {
-            return Ok(image.spill.as_ref() == Some(bp));
-        }
-        let shape = crate::dnode::shape_of(&image);
-        let level = name.level.get();
-        if level >= shape.levels {
-            return Ok(false);
-        }
-        let first = shape.covered(level, name.block.get()).start;
-        let name = TreeName { objset: self.id(), object: name.object };
-        let tree = StoredTree { zio: self.zio(), name, keep: Keep::InMemory, shape, roots: &image.blkptrs };
-        Ok(tree.pointer(level, first).await? == *bp)
+        let root = self.root();
+        Ok(root == *bp || Self::find_block(self.zio(), &root, name).await? == Some(*bp))
     }
 
     async fn blocks_of(

@@ -10,6 +10,7 @@ mod freed;
 
 use dmu::Tx;
 use dmu::zap::{NORM_TOUPPER, Zap, ZapSpec, ZapValue};
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::dsl::{BOOKMARK_WORDS, BOOKMARK_WORDS_V1, BookmarkPhys, dataset_names};
 use units::ObjectId;
@@ -91,6 +92,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn bookmarks(&self, of: &DatasetName) -> Result<Vec<BookmarkInfo>, DslError> {
         let head = self.loaded_dataset(of.dataset).await?;
         let marks = self.bookmark_list(&head).await?;
@@ -118,6 +120,7 @@ impl Dsl {
     /// # Errors
     /// [`DslError::BadName`], [`DslError::Exists`], [`DslError::NoSuchDataset`],
     /// [`DslError::BookmarksDisabled`], and those of reading the MOS.
+    #[boxed]
     pub async fn check_bookmark(&self, source: &str, name: &str) -> Result<(), DslError> {
         if self.feature_count(&BOOKMARKS).await?.is_none() {
             return Err(DslError::BookmarksDisabled);
@@ -142,6 +145,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn create_bookmark(&self, tx: &Tx, source: &str, name: &str) -> Result<(), DslError> {
         let redacted_by = match source.contains('@') {
             true => self.redact_snaps(&self.resolve(source).await?).await?,
@@ -161,6 +165,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn create_redaction_bookmark(
         &self,
         tx: &Tx,
@@ -201,6 +206,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`], and those of changing the MOS.
+    #[boxed]
     pub async fn destroy_bookmark(&self, tx: &Tx, name: &str) -> Result<(), DslError> {
         let (of, mark) = split_bookmark(name)?;
         let head = self.loaded_dataset(self.resolve(of).await?.dataset).await?;

@@ -16,7 +16,7 @@ mod sublists;
 use std::sync::Arc;
 
 use dmu::{Dnode, DnodeSpec, Objset, SpaceDelta, SyncRead, Tx};
-use env::impatient;
+use env::{boxed, impatient};
 use futures::future::BoxFuture;
 use ondisk::bpobj::{BPOBJ_BYTES_V1, BPOBJ_BYTES_V2, BpobjPhys};
 use ondisk::{BLKPTR_BYTES, Blkptr, ObjectType};
@@ -53,6 +53,7 @@ impl Bpobj {
     ///
     /// # Errors
     /// Those of allocating an object.
+    #[boxed]
     pub async fn create(mos: &Arc<Objset>, tx: &Tx, block_bytes: u32) -> Result<Self, DslError> {
         Self::create_with(mos, tx, block_bytes, BPOBJ_BYTES_V2).await
     }
@@ -73,6 +74,7 @@ impl Bpobj {
     ///
     /// # Errors
     /// Damage, and those of reading.
+    #[boxed]
     pub async fn open(mos: &Arc<Objset>, object: ObjectId) -> Result<Self, DslError> {
         Self::of(mos, mos.hold(object).await?)
     }
@@ -120,6 +122,7 @@ impl Bpobj {
     ///
     /// # Errors
     /// Those of reading and writing.
+    #[boxed]
     pub async fn append(&self, tx: &Tx, bps: &[Blkptr]) -> Result<(), DslError> {
         self.append_listed(tx, bps, false).await
     }
@@ -129,6 +132,7 @@ impl Bpobj {
     ///
     /// # Errors
     /// When the list's own header is damaged, when a device is missing, and when a write fails.
+    #[boxed]
     pub async fn take(&self, tx: &Tx, limit: usize) -> Result<Vec<Blkptr>, DslError> {
         let taken = impatient(self.take_at(tx, limit as u64, 0)).await?;
         let space = self.space();
@@ -254,6 +258,7 @@ impl Bpobj {
     ///
     /// # Errors
     /// Damage, and those of reading.
+    #[boxed]
     pub async fn for_each(&self, visit: &mut (dyn FnMut(&[Blkptr]) + Send)) -> Result<(), DslError> {
         self.for_each_at(visit, 0).await
     }
@@ -285,6 +290,7 @@ impl Bpobj {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn free(self, tx: &Tx) -> Result<(), DslError> {
         assert!(self.is_empty(), "a bpobj with entries was to be freed");
         self.free_sublists_object(tx).await?;
@@ -376,6 +382,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading and writing.
+    #[boxed]
     pub async fn bpobj_append(&self, tx: &Tx, list: ObjectId, bps: &[Blkptr]) -> Result<(), DslError> {
         Bpobj::open(&self.mos, list).await?.append(tx, bps).await
     }
@@ -384,6 +391,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading.
+    #[boxed]
     pub async fn bpobj_entries(&self, list: ObjectId) -> Result<Vec<Blkptr>, DslError> {
         let mut all = Vec::new();
         Bpobj::open(&self.mos, list).await?.for_each(&mut |bps| all.extend_from_slice(bps)).await?;
@@ -394,6 +402,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading and writing.
+    #[boxed]
     pub async fn bpobj_clear(&self, tx: &Tx, list: ObjectId) -> Result<(), DslError> {
         let list = Bpobj::open(&self.mos, list).await?;
         while !list.is_empty() {

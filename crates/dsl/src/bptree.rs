@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use dmu::{DestroyedObjset, Dnode, DnodeSpec, Remains, SpaceDelta, SyncRead, Tx};
-use env::impatient;
+use env::{boxed, impatient};
 use ondisk::bptree::{BptreeEntryPhys, BptreePhys};
 use ondisk::mos::directory;
 use ondisk::{Blkptr, ObjectType};
@@ -34,8 +34,10 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn has_destroyed(&self) -> Result<bool, DslError> {
-        Ok(self.bptree().await?.is_some()
+        // The tree's object is not opened, because a sync may free that object meanwhile.
+        Ok(self.directory.lookup_u64(directory::BPTREE_OBJ.as_bytes()).await?.is_some()
             || self.has_deleted_clones().await?
             || !self.free_list_is_empty().await?)
     }
@@ -44,6 +46,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn frees_later(&self) -> Result<bool, DslError> {
         Ok(self.feature_count(&ASYNC_DESTROY).await?.is_some())
     }
@@ -90,6 +93,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn abandon_destroyed(&self, tx: &Tx, cause: &DslError) -> Result<(), DslError> {
         let Some(dnode) = self.bptree().await? else { return Ok(()) };
         let lost = decode(&dnode).and_then(|phys| left_of(&phys)).unwrap_or_default();
@@ -109,6 +113,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn next_destroyed(&self) -> Result<Option<DestroyedObjset>, DslError> {
         let Some(dnode) = self.bptree().await? else { return Ok(None) };
         let phys = decode(&dnode)?;
@@ -125,6 +130,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of changing the MOS.
+    #[boxed]
     pub async fn note_freed(
         &self,
         tx: &Tx,
@@ -162,6 +168,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of changing the MOS.
+    #[boxed]
     pub async fn take_from_free_list(&self, tx: &Tx, limit: usize) -> Result<Vec<Blkptr>, DslError> {
         if self.free_list_is_empty().await? {
             return Ok(Vec::new());

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use dmu::Tx;
 use dmu::zap::Zap;
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::dsl::dir_names;
 use units::ObjectId;
@@ -72,6 +73,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn counted(&self, dir: ObjectId, what: Counted) -> Result<Option<u64>, DslError> {
         let dnode = self.mos.hold(dir).await?;
         if dnode.object_type() != ObjectType::OTN_ZAP_METADATA {
@@ -203,6 +205,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn count_limits(
         &self,
         dataset: &DatasetName,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::zap::{NORM_TOUPPER, Zap, ZapSpec, int_name};
 use dmu::{DnodeSpec, Tx};
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::dsl::{DSL_DATASET_BYTES, DSL_DIR_BYTES, DslDatasetPhys, DslDirPhys, dataset_flags, dir_flags};
 use units::{ObjectId, TXG_INITIAL};
@@ -52,6 +53,7 @@ impl Dsl {
     /// # Errors
     /// [`DslError::BadName`], [`DslError::Exists`], [`DslError::NoSuchDataset`] of the parent,
     /// and those of changing the MOS.
+    #[boxed]
     pub async fn create_dataset(&self, tx: &Tx, name: &str, birth: Birth) -> Result<DatasetName, DslError> {
         self.create_from(tx, name, &self.origin().await?, birth).await
     }
@@ -62,6 +64,7 @@ impl Dsl {
     /// # Errors
     /// As [`Dsl::create_dataset`]; [`DslError::BadName`] when `origin` is no snapshot; [`DslError::TryAgain`] when it
     /// was made in this txg.
+    #[boxed]
     pub async fn clone_snapshot(
         &self,
         tx: &Tx,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dmu::{SpaceDelta, Tx};
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::dsl::used;
 use units::ObjectId;
@@ -23,6 +24,7 @@ impl Dsl {
     /// # Errors
     /// [`DslError::HasChildren`], [`DslError::HasSnapshots`], [`DslError::InUse`], and those of
     /// reading the MOS.
+    #[boxed]
     pub async fn check_removable(&self, name: &DatasetName) -> Result<(), DslError> {
         self.check_removable_but_for(name, None).await
     }
@@ -31,6 +33,7 @@ impl Dsl {
     ///
     /// # Errors
     /// As [`Dsl::check_removable`].
+    #[boxed]
     pub async fn check_removable_but_for(
         &self,
         name: &DatasetName,
@@ -61,6 +64,7 @@ impl Dsl {
     ///
     /// # Errors
     /// As [`Dsl::check_removable`], and those of changing the MOS.
+    #[boxed]
     pub async fn remove_dataset(&self, tx: &Tx, name: &DatasetName, now: Duration) -> Result<(), DslError> {
         self.check_removable(name).await?;
         let dataset = self.loaded_dataset(name.dataset).await?;

@@ -1,5 +1,6 @@
 //! What can be told without a key of a dataset that is encrypted.
 
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::dsl::crypto_key::{ITERATIONS, KEY_FORMAT, ROOT_DIR, SUITE};
 use ondisk::dsl::dir_names::CRYPTO_KEY_OBJ;
@@ -25,6 +26,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS; [`DslError::Damaged`] where the root's directory is nowhere.
+    #[boxed]
     pub async fn encryption(&self, dir: ObjectId, pool: &str) -> Result<Option<Encryption>, DslError> {
         if self.mos.hold(dir).await?.object_type() != ObjectType::OTN_ZAP_METADATA {
             return Ok(None);

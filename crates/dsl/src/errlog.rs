@@ -12,6 +12,7 @@
 
 use dmu::Tx;
 use dmu::zap::{ZapValue, int_name};
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::mos::directory;
 use units::{BlockId, Level, ObjectId, ObjsetId, Txg};
@@ -88,6 +89,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of changing the MOS.
+    #[boxed]
     pub async fn add_errors(&self, tx: &Tx, log: ErrorLog, errors: &[BlockError]) -> Result<(), DslError> {
         if errors.is_empty() {
             return Ok(());
@@ -111,6 +113,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn errors(&self, log: ErrorLog) -> Result<Vec<BlockError>, DslError> {
         let root = self.error_log(log).await?;
         let mut found = Vec::new();
@@ -132,6 +135,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of changing the MOS.
+    #[boxed]
     pub async fn clear_errors(&self, tx: &Tx, log: ErrorLog) -> Result<(), DslError> {
         let root = self.error_log(log).await?;
         if root == 0 {
@@ -146,10 +150,21 @@ impl Dsl {
         Ok(self.directory.update_u64(tx, log.name().as_bytes(), 0).await?)
     }
 
+    /// Empties both logs and returns their blocks, before the layout of the logs changes.
+    pub(crate) async fn take_errors(&self, tx: &Tx) -> Result<Vec<(ErrorLog, Vec<BlockError>)>, DslError> {
+        let mut taken = Vec::new();
+        for log in [ErrorLog::Last, ErrorLog::Scrub] {
+            taken.push((log, self.errors(log).await?));
+            self.clear_errors(tx, log).await?;
+        }
+        Ok(taken)
+    }
+
     /// A scrub is done: what it found replaces what was known.
     ///
     /// # Errors
     /// Damage, and those of changing the MOS.
+    #[boxed]
     pub async fn rotate_errors(&self, tx: &Tx) -> Result<(), DslError> {
         self.clear_errors(tx, ErrorLog::Last).await?;
         let found = self.error_log(ErrorLog::Scrub).await?;

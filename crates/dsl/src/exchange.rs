@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use dmu::zap::ZapValue;
 use dmu::{SpaceDelta, Tx};
+use env::boxed;
 use ondisk::dsl::{dataset_flags, dataset_names, used};
 use units::ObjectId;
 use zerocopy::little_endian::U64;
@@ -31,6 +32,7 @@ impl Dsl {
     /// # Errors
     /// [`DslError::NotLatest`] when there are bookmarks since that snapshot, which could not tell any more what was freed
     /// since; [`DslError::NoSpace`] when what the clone refers to is more than the head may; those of reading the MOS.
+    #[boxed]
     pub async fn check_exchange(&self, head: &DatasetName, clone: &DatasetName) -> Result<(), DslError> {
         let (to, from) =
             (self.loaded_dataset(head.dataset).await?, self.loaded_dataset(clone.dataset).await?);
@@ -45,6 +47,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::NotLatest`], and those of reading the MOS.
+    #[boxed]
     pub async fn check_bookmarks_before(&self, head: &DatasetName, txg: u64) -> Result<(), DslError> {
         let marks = self.bookmark_list(&*self.loaded_dataset(head.dataset).await?).await?;
         match marks.iter().any(|mark| mark.made() > txg) {
@@ -57,6 +60,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::NotLatest`] when they do not follow the same snapshot; those of changing the MOS.
+    #[boxed]
     pub async fn exchange(&self, tx: &Tx, head: &DatasetName, clone: &DatasetName) -> Result<(), DslError> {
         let not_latest = || DslError::NotLatest { name: head.name.clone() };
         let (head, clone) =
@@ -164,6 +168,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn set_inconsistent(&self, tx: &Tx, head: ObjectId, is_so: bool) -> Result<(), DslError> {
         let head: Arc<Dataset> = self.loaded_dataset(head).await?;
         head.change(tx, |phys| {
@@ -176,6 +181,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn can_be_resumed(&self, head: ObjectId) -> Result<bool, DslError> {
         let head = self.loaded_dataset(head).await?;
         Ok(self.dataset_fields(head.dnode()).await?.iter().any(|name| name == dataset_names::RESUME_TOGUID))
@@ -185,6 +191,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn receiving_below(&self, head: &DatasetName) -> Result<Option<DatasetName>, DslError> {
         match self.resolve(&format!("{}/{RECEIVING}", head.name)).await {
             Ok(found) => Ok(Some(found)),

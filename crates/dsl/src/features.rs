@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapValue};
 use dmu::{BlockKinds, Dnode, SyncRead, Tx};
-use env::impatient;
+use env::{boxed, impatient};
 use ondisk::{ChecksumKind, CompressionKind, ObjectType};
 use units::ObjectId;
 
@@ -77,6 +77,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn has_features(&self) -> Result<bool, DslError> {
         Ok(self.table_if_there(FOR_READ).await?.is_some())
     }
@@ -104,6 +105,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn feature_count(&self, feature: &Feature) -> Result<Option<u64>, DslError> {
         match self.table_if_there(table_name(feature)).await? {
             Some(table) => Ok(table.lookup_u64(feature.guid.as_bytes()).await?),
@@ -115,6 +117,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn features(&self) -> Result<BTreeMap<String, u64>, DslError> {
         let mut all = self.counts(FOR_READ).await?;
         all.extend(self.counts(FOR_WRITE).await?);
@@ -126,6 +129,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn label_features(&self) -> Result<Vec<&'static str>, DslError> {
         let active = self.counts(FOR_READ).await?;
         let active = active.iter().filter(|&(_, &count)| count > 0);
@@ -137,6 +141,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn unsupported_features(&self, to_write: bool) -> Result<Vec<String>, DslError> {
         let enough = |name: &str| match feature(name).map(|feature| feature.support) {
             Some(Support::Full) => true,
@@ -155,6 +160,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn feature_description(&self, guid: &str) -> Result<Option<String>, DslError> {
         let found = self.listed_zap(DESCRIPTIONS).await?.lookup(guid.as_bytes()).await?;
         Ok(found.and_then(|value| value.as_text().map(str::to_owned)))
@@ -164,6 +170,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn enable_feature(&self, tx: &Tx, feature: &'static Feature) -> Result<(), DslError> {
         for needed in feature.closure() {
             self.enable_one(tx, needed).await?;
@@ -175,10 +182,17 @@ impl Dsl {
         if self.feature_count(feature).await?.is_some() {
             return Ok(());
         }
+        let errors = match *feature == HEAD_ERRLOG {
+            true => self.take_errors(tx).await?,
+            false => Vec::new(),
+        };
         let description = ZapValue::text(feature.description);
         self.listed_zap(DESCRIPTIONS).await?.update(tx, feature.guid.as_bytes(), &description).await?;
         let count = u64::from(feature.active_when_enabled);
         self.table_of(feature).await?.update_u64(tx, feature.guid.as_bytes(), count).await?;
+        for (log, errors) in errors {
+            self.add_errors(tx, log, &errors).await?;
+        }
         if self.feature_count(&ENABLED_TXG).await?.is_none() {
             return Ok(());
         }
@@ -195,6 +209,7 @@ impl Dsl {
     /// # Errors
     /// [`DslError::Damaged`] when it is not enabled, or less often in use; those of changing the
     /// MOS.
+    #[boxed]
     pub async fn count_feature(&self, tx: &Tx, feature: &Feature, delta: i64) -> Result<(), DslError> {
         let table = self.table_of(feature).await?;
         let count = table.lookup_u64(feature.guid.as_bytes()).await?;
@@ -211,6 +226,7 @@ impl Dsl {
     ///
     /// # Panics
     /// When the feature is not one of datasets.
+    #[boxed]
     pub async fn activate_feature(
         &self,
         tx: &Tx,
@@ -270,6 +286,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn dataset_uses(&self, dataset: &DatasetName, feature: &Feature) -> Result<bool, DslError> {
         let dnode = self.mos.hold(dataset.dataset).await?;
         Ok(self.dataset_fields(&dnode).await?.iter().any(|field| field == feature.guid))
@@ -289,6 +306,7 @@ impl Dsl {
     ///
     /// # Errors
     /// As [`Dsl::activate_feature`].
+    #[boxed]
     pub async fn note_blocks(&self, tx: &Tx, dataset: ObjectId, kinds: BlockKinds) -> Result<(), DslError> {
         let checksums = kinds.checksums().filter_map(feature_of_checksum);
         for feature in checksums.chain(kinds.compressions().filter_map(feature_of_compression)) {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapSpec, ZapValue};
 use dmu::{Objset, Tx};
+use env::boxed;
 use ondisk::ObjectType;
 use units::ObjectId;
 use zerocopy::little_endian::U64;
@@ -84,6 +85,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn format(mos: Arc<Objset>, tx: &Tx, births: [Birth; 3]) -> Result<Self, DslError> {
         Self::format_with(mos, tx, births, &NEW_POOL_FEATURES).await
     }
@@ -92,6 +94,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn format_with(
         mos: Arc<Objset>,
         tx: &Tx,
@@ -125,6 +128,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::Damaged`] when it has another size; those of reading the MOS.
+    #[boxed]
     pub async fn checksum_salt(&self) -> Result<Option<[u8; 32]>, DslError> {
         match self.directory.lookup(CHECKSUM_SALT).await? {
             None => Ok(None),
@@ -137,6 +141,7 @@ impl Dsl {
     ///
     /// # Errors
     /// When it has one; those of changing the MOS.
+    #[boxed]
     pub async fn set_checksum_salt(&self, tx: &Tx, salt: [u8; 32]) -> Result<(), DslError> {
         Ok(self.directory.add(tx, CHECKSUM_SALT, &ZapValue::U8(salt.to_vec())).await?)
     }

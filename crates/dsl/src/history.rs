@@ -14,7 +14,7 @@
 //!   `the_history_is_read_while_its_oldest_records_are_overwritten`).
 
 use dmu::{Dnode, DnodeSpec, SyncRead, Tx};
-use env::impatient;
+use env::{boxed, impatient};
 use ondisk::history::{HISTORY_MAX_BYTES, HISTORY_MIN_BYTES, decode_record, encode_record};
 use ondisk::mos::directory;
 use ondisk::{HistoryPhys, NvList, ObjectType};
@@ -162,6 +162,7 @@ impl Dsl {
     ///
     /// # Errors
     /// When the MOS cannot be changed.
+    #[boxed]
     pub async fn add_history(&self, tx: &Tx, record: &NvList, pool_bytes: u64) -> Result<(), DslError> {
         let record = encode_record(record);
         match impatient(self.append_to_history(tx, &record, pool_bytes)).await {
@@ -207,6 +208,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn history(&self) -> Result<Vec<NvList>, DslError> {
         match self.directory.lookup_u64(directory::HISTORY.as_bytes()).await? {
             Some(object) => Ring::of(self.mos.hold(ObjectId::new(object)).await?)?.records().await,

@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use dmu::Tx;
 use dmu::zap::{Zap, ZapSpec};
+use env::boxed;
 use ondisk::ObjectType;
 use units::ObjectId;
 use zerocopy::little_endian::U64;
@@ -91,6 +92,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn permissions(&self, of: &DatasetName) -> Result<Vec<(String, Permissions)>, DslError> {
         let mut name = crate::names::split(&of.name).0;
         let mut levels = Vec::new();
@@ -119,6 +121,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn allow(&self, tx: &Tx, dir: ObjectId, granted: &Permissions) -> Result<(), DslError> {
         let dir = self.loaded_dir(dir).await?;
         let table = match dir.phys().permissions.get() {
@@ -150,6 +153,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn unallow(
         &self,
         tx: &Tx,
@@ -179,6 +183,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn grant_to_maker(&self, tx: &Tx, made: &DatasetName, uid: u32) -> Result<(), DslError> {
         let mut granted = Permissions::new();
         for (_, level) in self.permissions(made).await?.into_iter().skip(1) {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dmu::{SpaceDelta, Tx};
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::dsl::{dataset_flags, used};
 use units::ObjectId;
@@ -57,6 +58,7 @@ impl Dsl {
     /// # Errors
     /// [`DslError::NotClone`]; [`DslError::Exists`] when snapshots or bookmarks of both have the same name;
     /// [`DslError::BadName`] when a name would be too long; [`DslError::NoSpace`]; those of reading the MOS.
+    #[boxed]
     pub async fn check_promote(&self, name: &DatasetName, pool: &PoolSpace) -> Result<(), DslError> {
         let family = self.family(name).await?;
         let theirs = self.snapshot_names_of(&family.clone).await?;
@@ -100,6 +102,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn promote(&self, tx: &Tx, name: &DatasetName, now: Duration) -> Result<(), DslError> {
         let family = self.family(name).await?;
         let transfer = self.transfer(&family).await?;

@@ -19,7 +19,9 @@ use std::collections::BTreeMap;
 
 use dmu::Tx;
 use dmu::zap::{Zap, ZapError, ZapValue};
+use env::boxed;
 use ondisk::props::DEDUP_VERIFY;
+use ondisk::zap::NAME_MAX_BYTES;
 use ondisk::{ChecksumKind, Compression};
 use units::ObjectId;
 use zerocopy::little_endian::U64;
@@ -87,6 +89,9 @@ pub struct Property {
 
 const SUFFIX_INHERIT: &str = "$inherit";
 const SUFFIX_RECEIVED: &str = "$recvd";
+/// The name of a received property gets the longest of the suffixes when the property is inherited
+/// again.
+const RECEIVED_NAME_MAX_BYTES: usize = NAME_MAX_BYTES - SUFFIX_INHERIT.len();
 /// A value that older software would not understand lies under this name, and another, which it
 /// does understand, under the plain one.
 const SUFFIX_NEWER: &str = "$iuv";
@@ -124,7 +129,7 @@ fn is_inherited(name: &str) -> bool {
 /// Whether a property may be set to this value.
 fn check(name: &str, value: &PropValue) -> Result<(), DslError> {
     let refuse = |why| Err(DslError::BadProperty { property: name.to_owned(), why });
-    if name.len() > 240 || name.contains('$') || name.contains('\0') {
+    if name.len() >= NAME_MAX_BYTES || name.contains('$') || name.contains('\0') {
         return refuse("no such property");
     }
     match (prop(name).map(|def| def.default), value) {
@@ -191,6 +196,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn props(&self, dataset: &DatasetName) -> Result<Vec<Property>, DslError> {
         let layers = self.layers(dataset).await?;
         let mut found: BTreeMap<&str, Property> = BTreeMap::new();
@@ -205,10 +211,25 @@ impl Dsl {
         Ok(found.into_values().collect())
     }
 
+    /// The values that came with a stream that was received as this dataset, by name, whether they are in force or not.
+    ///
+    /// # Errors
+    /// Damage, and those of reading the MOS.
+    #[boxed]
+    pub async fn received_props(&self, dataset: &DatasetName) -> Result<Vec<(String, PropValue)>, DslError> {
+        let own = self.layers(dataset).await?.into_iter().next();
+        let values = own.into_iter().flat_map(|(_, layer)| layer.0);
+        let received = |(name, value): (String, PropValue)| {
+            Some((name.strip_suffix(SUFFIX_RECEIVED)?.to_owned(), value))
+        };
+        Ok(values.filter_map(received).collect())
+    }
+
     /// Sets a property of a head's dir, and lets what is accounted for it follow.
     ///
     /// # Errors
     /// [`DslError::BadProperty`], and those of changing the MOS.
+    #[boxed]
     pub async fn set_prop(
         &self,
         tx: &Tx,
@@ -239,6 +260,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::BadProperty`], [`DslError::FeatureDisabled`].
+    #[boxed]
     pub async fn check_prop(
         &self,
         name: &str,
@@ -255,6 +277,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn clear_prop(&self, tx: &Tx, dir: ObjectId, name: &str) -> Result<(), DslError> {
         self.load_limits(dir).await?;
         let zap = self.zap(self.dir(dir).await?.props.get()).await?;
@@ -273,6 +296,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn revert_prop(&self, tx: &Tx, dir: ObjectId, name: &str) -> Result<(), DslError> {
         self.load_limits(dir).await?;
         let zap = self.zap(self.dir(dir).await?.props.get()).await?;
@@ -286,6 +310,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn set_quota(&self, tx: &Tx, dir: ObjectId, bytes: u64) -> Result<(), DslError> {
         self.set_prop(tx, dir, "quota", &PropValue::Number(bytes)).await
     }
@@ -294,6 +319,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn set_reservation(&self, tx: &Tx, dir: ObjectId, bytes: u64) -> Result<(), DslError> {
         self.set_prop(tx, dir, "reservation", &PropValue::Number(bytes)).await
     }

@@ -10,6 +10,7 @@
 
 use dmu::zap::ZapValue;
 use dmu::{DnodeSpec, Tx};
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::dsl::{REDACTION_LIST_BYTES, RedactBlockPhys, RedactionListPhys};
 use units::ObjectId;
@@ -44,6 +45,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn redact_snaps(&self, dataset: &DatasetName) -> Result<Option<Vec<u64>>, DslError> {
         if !self.dataset_uses(dataset, &REDACTED_DATASETS).await? {
             return Ok(None);
@@ -59,6 +61,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn set_redacted(&self, tx: &Tx, dataset: ObjectId, by: Option<&[u64]>) -> Result<(), DslError> {
         let loaded = self.loaded_dataset(dataset).await?;
         if self.features_of(&loaded).await?.contains(REDACTED_DATASETS.guid) {
@@ -77,6 +80,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`], and those of reading the MOS.
+    #[boxed]
     pub async fn redaction_list(&self, bookmark: &str) -> Result<Option<RedactionList>, DslError> {
         let (_, mark) = self.find_bookmark(bookmark).await?;
         let Some(object) = mark.redaction_object() else { return Ok(None) };
@@ -99,6 +103,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`], and those of reading the MOS.
+    #[boxed]
     pub async fn is_before_snapshot(&self, earlier: &str, later: &str) -> Result<bool, DslError> {
         let earlier = self.resolve(earlier).await?.dataset;
         let later = self.loaded_dataset(self.resolve(later).await?.dataset).await?;

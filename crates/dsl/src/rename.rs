@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use dmu::{SpaceDelta, Tx};
+use env::boxed;
 use ondisk::dsl::used;
 use units::ObjectId;
 
@@ -37,6 +38,7 @@ impl Dsl {
     /// [`DslError::BadName`] (of any dataset below, too), [`DslError::NoRename`] when `name` is
     /// the pool's root or `new_name` lies below `name`, [`DslError::NoSpace`] when its space
     /// does not fit where it is to go; those of changing the MOS.
+    #[boxed]
     pub async fn rename_dataset(
         &self,
         tx: &Tx,

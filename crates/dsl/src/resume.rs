@@ -5,6 +5,7 @@
 
 use dmu::Tx;
 use dmu::zap::{Zap, ZapValue};
+use env::boxed;
 use ondisk::dsl::dataset_names as names;
 use ondisk::send::{ResumeForm, ResumePoint, ResumeState};
 use units::ObjectId;
@@ -31,6 +32,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn begin_resumable(
         &self,
         tx: &Tx,
@@ -61,6 +63,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn note_received(&self, tx: &Tx, head: ObjectId, point: ResumePoint) -> Result<(), DslError> {
         put_point(&self.fields_of(tx, self.loaded_dataset(head).await?.dnode()).await?, tx, point).await
     }
@@ -69,6 +72,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn resume_state(&self, head: ObjectId) -> Result<Option<ResumeState>, DslError> {
         if !self.can_be_resumed(head).await? {
             return Ok(None);
@@ -101,6 +105,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn end_resumable(&self, tx: &Tx, head: ObjectId) -> Result<(), DslError> {
         let head = self.loaded_dataset(head).await?;
         let there = self.dataset_fields(head.dnode()).await?;

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use dmu::zap::ZapValue;
 use dmu::{SpaceDelta, Tx};
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::dsl::dir_names::SNAPSHOTS_CHANGED;
 use ondisk::dsl::{DslDatasetPhys, dataset_flags, used};
@@ -48,6 +49,7 @@ impl Dsl {
     /// # Errors
     /// [`DslError::InUse`] for a partially received dataset, because such a snapshot would make the
     /// rest of the stream impossible to receive; and as [`Self::check_received_snapshot`].
+    #[boxed]
     pub async fn check_snapshot(
         &self,
         tx: &Tx,
@@ -69,6 +71,7 @@ impl Dsl {
     /// [`DslError::BadName`], [`DslError::Exists`]; [`DslError::NoSpace`] when what is set aside for the head alone
     /// would have to be set aside once more; [`DslError::TryAgain`] when its last snapshot is of the same txg; those
     /// of reading the MOS.
+    #[boxed]
     pub async fn check_received_snapshot(
         &self,
         tx: &Tx,
@@ -107,6 +110,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn create_snapshot(
         &self,
         tx: &Tx,
@@ -199,6 +203,7 @@ impl Dsl {
     ///
     /// # Errors
     /// As [`Dsl::check_prop`]; [`DslError::BadProperty`] for one of the format's; those of changing the MOS.
+    #[boxed]
     pub async fn set_snapshot_prop(
         &self,
         tx: &Tx,
@@ -223,6 +228,7 @@ impl Dsl {
     ///
     /// # Errors
     /// As [`Dsl::check_prop`]; [`DslError::BadProperty`] for a native property.
+    #[boxed]
     pub async fn check_snapshot_prop(&self, name: &str, value: &PropValue) -> Result<(), DslError> {
         self.check_prop(name, value).await?;
         match crate::props::prop(name) {
@@ -238,6 +244,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn clear_snapshot_prop(&self, tx: &Tx, snapshot: ObjectId, name: &str) -> Result<(), DslError> {
         match self.dataset(snapshot).await?.props.get() {
             0 => Ok(()),

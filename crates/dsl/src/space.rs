@@ -13,7 +13,7 @@ pub(crate) mod head_room;
 pub(crate) mod limits;
 
 use dmu::{SpaceDelta, SyncRead, Tx};
-use env::impatient;
+use env::{boxed, impatient};
 use ondisk::Blkptr;
 use ondisk::dsl::{DslDirPhys, dir_flags, used};
 use ondisk::mos::hidden;
@@ -183,6 +183,7 @@ impl Dsl {
     /// # Errors
     /// [`DslError::Damaged`] when the sums on disk cannot have been right, and those of changing
     /// the MOS.
+    #[boxed]
     pub async fn apply_sync(
         &self,
         tx: &Tx,
@@ -222,6 +223,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn add_mos_space(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
         let dir = self.special_dir(MOS_DIR).await?;
         let phys = dir.phys();
@@ -238,6 +240,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn add_freeing_space(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
         self.special_dir(FREE_DIR).await?.use_space(tx, used::HEAD, delta)
     }
@@ -246,6 +249,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn freeing_bytes(&self) -> Result<u64, DslError> {
         self.special_bytes(FREE_DIR).await
     }
@@ -255,6 +259,7 @@ impl Dsl {
     ///
     /// # Errors
     /// When the MOS cannot be changed.
+    #[boxed]
     pub async fn add_leaked_space(&self, tx: &Tx, delta: SpaceDelta) -> Result<(), DslError> {
         if delta == SpaceDelta::default() {
             return Ok(());
@@ -273,6 +278,7 @@ impl Dsl {
     ///
     /// # Errors
     /// When the MOS cannot be changed.
+    #[boxed]
     pub async fn lose_blocks(&self, tx: &Tx, dataset: ObjectId, bytes: u64) -> Result<u64, DslError> {
         let head = self.loaded_dataset(dataset).await?;
         let phys = head.phys();
@@ -299,6 +305,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn leaked_bytes(&self) -> Result<u64, DslError> {
         self.special_bytes(hidden::LEAK).await
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 
 use dmu::zap::{Zap, ZapSpec};
 use dmu::{Objset, Tx};
+use env::boxed;
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys};
 use ondisk::{Blkptr, ObjectType};
 use parking_lot::Mutex;
@@ -46,6 +47,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn open(mos: Arc<Objset>) -> Result<Self, DslError> {
         let directory = Zap::hold(&mos, DIRECTORY).await?;
         let root = directory.lookup_u64(ROOT_DATASET).await?;
@@ -81,6 +83,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::Damaged`] when there is none; those of reading.
+    #[boxed]
     pub async fn directory_object(&self, name: &str) -> Result<ObjectId, DslError> {
         let object = self.directory.lookup_u64(name.as_bytes()).await?;
         object.map(ObjectId::new).ok_or(DslError::damaged(DIRECTORY, "an entry of the directory is missing"))
@@ -90,6 +93,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of allocating an object.
+    #[boxed]
     pub async fn create_zap(&self, tx: &Tx, object_type: ObjectType) -> Result<ObjectId, DslError> {
         Ok(Zap::create(&self.mos, tx, &ZapSpec::new(object_type)).await?.object())
     }
@@ -102,6 +106,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`], damage, and those of reading the MOS.
+    #[boxed]
     pub async fn resolve(&self, name: &str) -> Result<DatasetName, DslError> {
         let (path, snapshot) = split(name);
         let mut dir = self.root;
@@ -126,6 +131,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn dir(&self, object: ObjectId) -> Result<DslDirPhys, DslError> {
         dir::decode(&*self.mos.hold(object).await?)
     }
@@ -134,6 +140,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn dataset(&self, object: ObjectId) -> Result<DslDatasetPhys, DslError> {
         dataset::decode(&*self.mos.hold(object).await?)
     }
@@ -142,6 +149,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn children(&self, of: &DatasetName) -> Result<Vec<DatasetName>, DslError> {
         let mut children = Vec::new();
         for (component, dir) in self.child_dirs(of.dir).await? {
@@ -159,6 +167,7 @@ impl Dsl {
     ///
     /// # Errors
     /// As [`Self::children`].
+    #[boxed]
     pub async fn children_as_stored(&self, of: &DatasetName) -> Result<Vec<DatasetName>, DslError> {
         let mut children = self.children(of).await?;
         let table = self.dir(of.dir).await?.child_dirs.get();
@@ -178,6 +187,7 @@ impl Dsl {
     ///
     /// # Errors
     /// As [`Self::list`].
+    #[boxed]
     pub async fn has_temporary(&self, name: &str) -> Result<bool, DslError> {
         for dataset in self.list(name).await? {
             if self.child_dirs(dataset.dir).await?.iter().any(|(component, _)| component.starts_with('%')) {
@@ -191,16 +201,34 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`], damage, and those of reading the MOS.
+    #[boxed]
     pub async fn list(&self, name: &str) -> Result<Vec<DatasetName>, DslError> {
+        let found = self.list_levels(name, None).await?;
+        Ok(found.into_iter().map(|(_, dataset)| dataset).collect())
+    }
+
+    /// The same down to so many levels below the dataset, each with its level.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    #[boxed]
+    pub async fn list_levels(
+        &self,
+        name: &str,
+        depth: Option<u32>,
+    ) -> Result<Vec<(u32, DatasetName)>, DslError> {
         let mut found = Vec::new();
         let mut seen = BTreeSet::new();
-        let mut todo = vec![self.resolve(name).await?];
-        while let Some(next) = todo.pop() {
+        let mut todo = vec![(0, self.resolve(name).await?)];
+        while let Some((level, next)) = todo.pop() {
             if !seen.insert(next.dir) {
                 return Err(DslError::damaged(next.dir, "dir below itself"));
             }
-            todo.extend(self.children(&next).await?.into_iter().rev());
-            found.push(next);
+            if depth.is_none_or(|depth| level < depth) {
+                let children = self.children(&next).await?.into_iter().rev();
+                todo.extend(children.map(|child| (level + 1, child)));
+            }
+            found.push((level, next));
         }
         Ok(found)
     }
@@ -209,6 +237,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn snapshots(&self, of: &DatasetName) -> Result<Vec<DatasetName>, DslError> {
         let names = self.dataset(of.dataset).await?.snapshot_names.get();
         if names == 0 {
@@ -227,6 +256,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn snapshot_count(&self, of: &DatasetName) -> Result<u64, DslError> {
         match self.dataset(of.dataset).await?.snapshot_names.get() {
             0 => Ok(0),

@@ -16,6 +16,7 @@ struct AbsenceRecorder {
 impl AbsenceWatch for AbsenceRecorder {
     fn changed(&self) {
         let (Some(holder), pool) = (self.holder.upgrade(), Weak::clone(&self.pool)) else { return };
+        pool.upgrade().iter().for_each(|pool| holder.follow_returning(pool));
         let env = Arc::clone(&holder.env);
         env.spawn("absences", Box::pin(record(holder, pool)));
     }
@@ -33,6 +34,7 @@ impl Holder {
     pub(super) fn follow_absences(&self, pool: &Arc<Pool>) {
         let (holder, weak) = (Weak::clone(&self.own), Arc::downgrade(pool));
         pool.watch_absences(Box::new(AbsenceRecorder { holder, pool: weak }));
+        self.follow_returning(pool);
     }
 
     /// Runs `work`, which takes a leaf out of use. The list is updated first, because the next

@@ -15,6 +15,9 @@ use vdev::{NewLeaf, NodeKind, VdevError};
 /// The exit code of commands that fail in the library: scripts expect it.
 const LIBRARY_FAILED: u8 = 255;
 
+/// Why a spare that waits is no device to work with.
+pub(crate) const IS_SPARE: &str = "device is reserved as a hot spare";
+
 /// A leaf that a user means, among other things that he could mean.
 pub(crate) enum Meant {
     /// A vdev.
@@ -118,7 +121,7 @@ fn refuse_attach(call: &PoolAttach, reason: &str) -> Failure {
 pub(crate) fn target(held: &Held, vdev: Option<u64>) -> Result<Guid, &'static str> {
     match vdev.map(|guid| meant(held, Guid::new(guid))) {
         None => Err("no such device in pool"),
-        Some(Meant::Spare) => Err("device is reserved as a hot spare"),
+        Some(Meant::Spare) => Err(IS_SPARE),
         Some(Meant::Cache(_)) => Err("device is in use as a cache"),
         Some(Meant::Vdev(guid)) => Ok(guid),
     }

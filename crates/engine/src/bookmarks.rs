@@ -5,6 +5,7 @@ use crate::props::{Prop, Source, Value};
 use crate::{Held, Holder, names, refusal};
 use control::{BookmarkCreate, BookmarkDestroy, DatasetInfo, DatasetKind, Failure, FailureKind};
 use pool::BookmarkInfo;
+use std::collections::BTreeMap;
 
 impl Holder {
     pub(super) async fn create_bookmark(&self, call: BookmarkCreate) -> Result<(), Failure> {
@@ -122,6 +123,7 @@ fn shown(mark: BookmarkInfo) -> DatasetInfo {
         kind: DatasetKind::Bookmark,
         createtxg: mark.creation_txg,
         props: facts.map(fact).collect(),
+        received: BTreeMap::new(),
     }
 }
 

@@ -16,6 +16,9 @@ pub struct CachedPool {
     pub name: String,
     /// Its lasting name.
     pub guid: u64,
+    /// The labels keep another name (`zpool import -t`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_temporary_name: bool,
     /// Where its devices were.
     pub devices: Vec<String>,
     /// The directory its mount points are under.
@@ -33,6 +36,9 @@ pub struct CachedPool {
     pub missing_since_secs: Option<u64>,
     /// Guids of its logs that were given up when it was imported, and may be missing again.
     pub lost_logs: Vec<u64>,
+    /// Its vdevs, as they are shown while it cannot be opened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layout: Option<control::VdevInfo>,
     /// The attempt to open it at a start, if that attempt has not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opening: Option<Opening>,

@@ -1,22 +1,27 @@
-//! Cache files that `cachefile=PATH` asks for, in OpenZFS's format: an nvlist in XDR of the
-//! configurations of pools, by name. Its `zpool import -c` and `zdb -U` read them, and so does ours.
+//! Cache files in OpenZFS's format: an nvlist in XDR of the configurations of pools, by name. `zdb` and `zpool import -c`
+//! of OpenZFS read such files, and so does ours.
 //!
-//! The daemon's own list of pools is another file ([`crate::PoolCache`]): a pool is in that
-//! one, in a file of the user's, or in none.
+//! A pool is in the default file (`/etc/zfs/zpool.cache` of root's daemon), in the file of the property `cachefile`, or in
+//! none. The daemon opens the pools of its own list again ([`crate::PoolCache`]), which is another file, and which has the
+//! pools of the default file.
 
 use crate::Holder;
+use crate::cache_table::{self, CacheFileTable};
+use crate::held::Held;
 use crate::props::Value;
 use control::{Failure, FailureKind};
-use env::Readers;
+use env::{Machine, Readers};
 use ondisk::NvList;
-use std::collections::BTreeMap;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where a pool is remembered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CacheFile {
-    /// In the daemon's own list: it is opened again when the daemon starts.
+    /// In the daemon's own list, from which it is opened again when the daemon starts, and in the default file.
     #[default]
     Own,
     /// Nowhere (`none`).
@@ -45,35 +50,91 @@ impl CacheFile {
     }
 }
 
+/// Who joins the pools of several holders in one cache file.
+pub enum CacheFileJoin {
+    /// The engine: it is the only holder of this daemon.
+    Engine(CacheFileTable),
+    /// The machine, which joins the files of several processes.
+    Machine,
+}
+
+/// Where an engine keeps cache files.
+pub struct CacheFiles {
+    /// The file of pools whose property `cachefile` is not set.
+    pub default: Option<PathBuf>,
+    /// See [`CacheFileJoin`].
+    pub join: CacheFileJoin,
+}
+
+impl CacheFiles {
+    /// No default file, for an engine that has `machine` alone.
+    pub(crate) fn without_default(machine: Arc<dyn Machine>) -> Self {
+        Self { default: None, join: CacheFileJoin::Engine(CacheFileTable::new(machine)) }
+    }
+}
+
+/// The cache files of an engine.
+pub(crate) struct CacheFileState {
+    files: CacheFiles,
+    /// Files that have pools of the engine.
+    written: Mutex<BTreeSet<PathBuf>>,
+    /// Files that could not be written, which was said once.
+    failed: Mutex<BTreeSet<PathBuf>>,
+}
+
+impl CacheFileState {
+    pub fn new(files: CacheFiles) -> Self {
+        Self { files, written: Mutex::default(), failed: Mutex::default() }
+    }
+
+    /// The default file is the one of pools that have none of their own.
+    pub fn meant(&self, file: CacheFile) -> CacheFile {
+        match file {
+            CacheFile::At(path) if self.files.default.as_ref() == Some(&path) => CacheFile::Own,
+            file => file,
+        }
+    }
+
+    /// Returns the file of a pool.
+    fn file_of(&self, held: &Held) -> Option<PathBuf> {
+        match held.cache_file() {
+            CacheFile::Own => self.files.default.clone(),
+            CacheFile::Nowhere => None,
+            CacheFile::At(path) => Some(path),
+        }
+    }
+}
+
 impl Holder {
-    /// Makes the cache files of users say which of the pools with that file are open. A file without
-    /// pools is removed.
+    /// Makes the cache files say which of their pools are open.
     pub(super) fn write_cache_files(&self) {
+        let state = &self.cache_files;
         let mut files: BTreeMap<PathBuf, NvList> =
-            self.cache_files.lock().iter().map(|path| (path.clone(), NvList::new())).collect();
+            state.written.lock().iter().map(|path| (path.clone(), NvList::new())).collect();
         for held in self.all() {
-            if let CacheFile::At(path) = held.cache_file() {
+            if let Some(path) = state.file_of(&held) {
                 let pools = files.entry(path).or_default();
                 pools.add_nvlist(&held.pool.name(), held.pool.configuration());
             }
         }
         for (path, pools) in &files {
-            let written = match pools.is_empty() {
-                true => self.remove_cache_file(path),
-                false => self.machine.replace(path, &pools.encode(), Readers::Anybody),
-            };
-            if let Err(error) = written {
-                tracing::error!(path = %path.display(), %error, "cache file not written");
+            match self.write_cache_file(path, pools) {
+                Ok(()) => _ = state.failed.lock().remove(path),
+                Err(error) if state.failed.lock().insert(path.clone()) => {
+                    tracing::warn!(path = %path.display(), %error, "cache file not written");
+                }
+                Err(_) => {}
             }
         }
         files.retain(|_, pools| !pools.is_empty());
-        *self.cache_files.lock() = files.into_keys().collect();
+        *state.written.lock() = files.into_keys().collect();
     }
 
-    fn remove_cache_file(&self, path: &Path) -> io::Result<()> {
-        match self.machine.remove(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+    fn write_cache_file(&self, path: &Path, pools: &NvList) -> io::Result<()> {
+        match &self.cache_files.files.join {
+            CacheFileJoin::Engine(table) => table.put(path, 0, pools.clone()),
+            CacheFileJoin::Machine if pools.is_empty() => cache_table::remove(&*self.machine, path),
+            CacheFileJoin::Machine => self.machine.replace(path, &pools.encode(), Readers::Anybody),
         }
     }
 

@@ -68,8 +68,11 @@ impl Holder {
         let watched = join_all(watched).await;
         let mut found = Vec::new();
         for (candidate, watched) in meant.iter().zip(watched) {
+            let is_active = candidate.pool.state == PoolState::Active;
+            let holders = if is_active { self.holders(candidate) } else { Vec::new() };
+            let held = Some(InUse::Held(holders)).filter(|held| *held != InUse::Held(Vec::new()));
             let spec = ImportSpec { own_paths: call.search.is_empty(), ..look_at(candidate, &paths) };
-            found.push(self.examine(candidate, &spec, watched.err().and_then(in_use)).await);
+            found.push(self.examine(candidate, &spec, watched.err().and_then(in_use).or(held)).await);
         }
         Ok(found)
     }

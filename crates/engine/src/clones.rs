@@ -25,11 +25,10 @@ impl Holder {
         }
         let maker = call.maker.as_ref();
         self.check_place_of_new(&held, maker, (name, call.parents), kind, &props).await?;
-        let maker = maker.map(u32::from);
         if !self.make_way(&held, name, call.parents, maker).await? {
             return Ok(());
         }
-        let maker = maker.unwrap_or(self.host().uid);
+        let maker = maker.map_or(self.host().uid, |maker| maker.uid);
         let made = held.pool.clone_snapshot_by(call.snapshot, name.to_owned(), props, maker).await;
         made.map_err(|e| refusal::pool("create", name, &e))?;
         self.mount_new(&held, name, call.maker.is_some()).await

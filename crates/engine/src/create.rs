@@ -68,7 +68,8 @@ impl Holder {
             return Ok(());
         }
         admit::check_pool_name(name)?;
-        if self.pools.read().contains_key(name) {
+        call.stored_name.as_deref().map_or(Ok(()), admit::check_pool_name)?;
+        if self.pools.read().contains_key(name) || self.has_absent(name) {
             return Err(Failure::cannot(FailureKind::Exists, "create", name, "pool already exists"));
         }
         admit::check_devices(Purpose::Create, name, &call.vdevs, &facts)?;
@@ -77,6 +78,7 @@ impl Holder {
             .map_err(|reason| cannot(&reason))?;
         let spec = PoolSpec {
             name: name.to_owned(),
+            stored_name: call.stored_name.clone(),
             vdevs: call.vdevs.iter().filter(is_vdev).map(|v| new_vdev(v, settings.ashift)).collect(),
             root_props,
             comment: settings.comment.clone(),
@@ -88,7 +90,7 @@ impl Holder {
         let others = add_auxiliaries(&pool, &call.vdevs, settings.ashift).await;
         drop(taking);
         let altroot = call.altroot.clone().or(settings.altroot.clone());
-        let cache_file = settings.cache_file_under(altroot.as_deref());
+        let cache_file = settings.cache_file_for(altroot.is_none() && call.stored_name.is_none());
         let held = self.take_in(Held::new(pool, altroot, cache_file, self.env.random_u64()));
         tracing::info!(pool = name, "created");
         others.map_err(|e| refusal::pool("add spares and caches to", name, &e))?;

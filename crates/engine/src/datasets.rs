@@ -1,6 +1,7 @@
 //! Datasets as commands see them, and what is done to them.
 
 use crate::create::{VERSION, dataset_props, stored};
+use crate::front::UnmountReach;
 use crate::names;
 use crate::prop_change::{self, PropChange};
 use crate::props::{
@@ -8,109 +9,28 @@ use crate::props::{
     written_since,
 };
 use crate::volumes::{NewVolume, VolumeChanges};
-use crate::{Held, Holder, accounts, destruction, refusal, support};
+use crate::{Held, Holder, accounts, destroy, destruction, refusal, support};
 use control::{
-    DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetList, DatasetMade,
-    DatasetSet, Failure, FailureKind, NameValue,
+    DatasetCreate, DatasetDestroy, DatasetInfo, DatasetInherit, DatasetKind, DatasetMade, DatasetSet,
+    Failure, FailureKind, NameValue, Peer,
 };
 use dmu::Objset;
 use dsl::{COUNTED, DatasetName, DslError, PoolSpace, PropValue, Property};
-use futures::{StreamExt, TryStreamExt};
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys, dataset_flags, used};
 use ondisk::objset::ObjsetType;
-use pool::{DatasetView, Inherit, Pool, PoolError};
+use pool::{DatasetView, Inherit, Pool, PoolError, RootOwner};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a file system's own objset says of it: nothing while it is being received for the first time.
 const FORMAT: [&str; 4] = [VERSION, "utf8only", "normalization", "casesensitivity"];
 
-/// Datasets that are read at the same time when many are listed: each waits for the disk a few times.
-const LISTED_AT_ONCE: usize = 32;
-
 impl Holder {
-    pub(super) async fn list_datasets(&self, call: DatasetList) -> Result<Vec<DatasetInfo>, Failure> {
-        let mut all = Vec::new();
-        let pools = match &call.root {
-            Some(root) => vec![self.pool_of(root)?],
-            None => self.all(),
-        };
-        for held in pools {
-            let root = call.root.clone().unwrap_or_else(|| held.pool.name());
-            let below = |name: &str| name[root.len()..].matches(['/', '@']).count();
-            if root.contains('#') {
-                all.push(self.bookmark_info(&held, &root).await?);
-                continue;
-            }
-            let reaches = |levels: usize| call.depth.is_none_or(|depth| levels <= depth as usize);
-            let mut names = self.names_with_snapshots(&held, &root).await?;
-            names.retain(|name| reaches(below(name)));
-            let one = |name: String| {
-                let with_bookmarks = call.bookmarks && !name.contains('@') && reaches(below(&name) + 1);
-                let is_root = call.root.as_ref() == Some(&name);
-                let listed = self.listed(&held, name, &call.written_since, with_bookmarks);
-                async move {
-                    match listed.await {
-                        // The dataset was destroyed or renamed after it was listed.
-                        Err(failure) if failure.kind == FailureKind::NoSuchDataset && !is_root => {
-                            Ok(Vec::new())
-                        }
-                        listed => listed,
-                    }
-                }
-            };
-            let mut infos = futures::stream::iter(names.into_iter().map(one)).buffered(LISTED_AT_ONCE);
-            while let Some(infos) = infos.try_next().await? {
-                all.extend(infos);
-            }
-        }
-        Ok(all)
-    }
-
-    /// A dataset as it is listed, with its bookmarks behind it.
-    async fn listed(
-        &self,
-        held: &Held,
-        name: String,
-        written_since: &[String],
-        with_bookmarks: bool,
-    ) -> Result<Vec<DatasetInfo>, Failure> {
-        let mut info = self.dataset_info(held, &name).await?;
-        self.put_written_since(held, written_since, &mut info).await?;
-        let mut listed = vec![info];
-        if with_bookmarks {
-            listed.extend(self.bookmark_infos(held, &name).await?);
-        }
-        Ok(listed)
-    }
-
     /// A dataset and all below it, parents first, in order of their names.
     pub(super) async fn dataset_names(&self, held: &Held, root: &str) -> Result<Vec<String>, Failure> {
         let _view = held.pool.view().await;
         let found = held.pool.dsl().list(root).await.map_err(|e| cannot_open(root, e))?;
         Ok(found.into_iter().map(|dataset| dataset.name).collect())
-    }
-
-    /// The same with each dataset's snapshots after it, oldest first.
-    async fn names_with_snapshots(&self, held: &Held, root: &str) -> Result<Vec<String>, Failure> {
-        let dsl = held.pool.dsl();
-        if root.contains('@') {
-            return Ok(vec![self.dataset(held, root).await?.name]);
-        }
-        let mut names = Vec::new();
-        let _view = held.pool.view().await;
-        for head in dsl.list(root).await.map_err(|e| cannot_open(root, e))? {
-            let found = dsl.snapshots(&head).await.map_err(|e| cannot_open(&head.name, e))?;
-            let one = |snapshot: DatasetName| async move {
-                let phys = dsl.dataset(snapshot.dataset).await.map_err(|e| cannot_open(&snapshot.name, e))?;
-                Ok::<_, Failure>((phys.creation_txg.get(), snapshot.name))
-            };
-            let read = futures::stream::iter(found.into_iter().map(one)).buffer_unordered(LISTED_AT_ONCE);
-            let mut snapshots: Vec<_> = read.try_collect().await?;
-            snapshots.sort();
-            names.push(head.name);
-            names.extend(snapshots.into_iter().map(|(_, name)| name));
-        }
-        Ok(names)
     }
 
     /// What a dataset is, and what its objset says of itself.
@@ -216,11 +136,11 @@ impl Holder {
             props.insert(crate::redact::SNAPS.to_owned(), Prop { value, source: Source::None });
         }
         let createtxg = facts.head.creation_txg.get();
-        Ok(DatasetInfo { name: name.to_owned(), kind, createtxg, props })
+        Ok(DatasetInfo { name: name.to_owned(), kind, createtxg, props, received: BTreeMap::new() })
     }
 
     /// What was written since each of these snapshots and bookmarks, where it is one before the dataset.
-    async fn put_written_since(
+    pub(super) async fn put_written_since(
         &self,
         held: &Held,
         properties: &[String],
@@ -283,15 +203,14 @@ impl Holder {
         }
         let maker = call.maker.as_ref();
         self.check_place_of_new(&held, maker, (name, call.parents), kind, &props).await?;
-        let maker = maker.map(u32::from);
         if !self.make_way(&held, name, call.parents, maker).await? {
             return Ok(existed);
         }
-        let maker = maker.unwrap_or(self.host().uid);
+        let owner = self.owner_of_new(maker);
         if let Some(volume) = volume {
-            return self.make_volume(&held, name, volume, maker).await;
+            return self.make_volume(&held, name, volume, owner.uid).await;
         }
-        let done = held.pool.create_filesystem_by(name, props, maker).await;
+        let done = held.pool.create_filesystem_by(name, props, owner).await;
         done.map_err(|e| refusal::pool("create", name, &e))?;
         self.set_quotas(&held, name, &quotas).await?;
         if !call.no_mount {
@@ -334,7 +253,7 @@ impl Holder {
         held: &Held,
         name: &str,
         parents: bool,
-        maker: Option<u32>,
+        maker: Option<&Peer>,
     ) -> Result<bool, Failure> {
         let refuse = |kind, reason: &str| Err(Failure::cannot(kind, "create", name, reason));
         let dsl = held.pool.dsl();
@@ -360,11 +279,17 @@ impl Holder {
         }
     }
 
+    /// Who owns the root directory of a new file system: whoever asked for it, with that user's first group.
+    fn owner_of_new(&self, maker: Option<&Peer>) -> RootOwner {
+        let of_peer = |peer: &Peer| Some(RootOwner { uid: peer.uid, gid: *peer.gids.first()? });
+        maker.and_then(of_peer).unwrap_or_else(|| RootOwner::from(self.host()))
+    }
+
     pub(super) async fn create_parents(
         &self,
         held: &Held,
         name: &str,
-        maker: Option<u32>,
+        maker: Option<&Peer>,
     ) -> Result<(), Failure> {
         let mut end = names::pool_of(name).len();
         while end < name.len() {
@@ -374,8 +299,8 @@ impl Holder {
                 continue;
             }
             self.check_parent(held, "create", ancestor).await?;
-            let uid = maker.unwrap_or(self.host().uid);
-            let made = held.pool.create_filesystem_by(ancestor, Vec::new(), uid).await;
+            let owner = self.owner_of_new(maker);
+            let made = held.pool.create_filesystem_by(ancestor, Vec::new(), owner).await;
             made.map_err(|e| refusal::pool("create", ancestor, &e))?;
             if maker.is_none() {
                 self.mount_along(held, ancestor).await?;
@@ -409,7 +334,12 @@ impl Holder {
         let heads: Vec<String> = going.iter().filter(|name| !is_snapshot(name)).cloned().collect();
         self.refuse_receiving(held, "destroy", &heads).await?;
         let places = self.automatic_places(held, |dataset| going.iter().any(|name| name == dataset)).await;
-        self.mounts.unmount_each(&going, force)?;
+        let mounted = self.mounts.sessions_of(&going);
+        if let Some(first) = going.first() {
+            let busy = Failure::cannot(FailureKind::Busy, "destroy", first, "dataset is busy");
+            destroy::refuse_seen_elsewhere(&mounted, force, busy, &format!("zfs destroy -f {first}"))?;
+        }
+        self.take(&mounted, UnmountReach::for_change(force)).await?;
         self.mounts.forget(&places);
         for head in &heads {
             // The kept part of a stream is destroyed with its dataset, before the snapshot that the
@@ -537,7 +467,7 @@ fn pool_space(held: &Held) -> PoolSpace {
     PoolSpace { usable_bytes: held.pool.room().usable() }
 }
 
-fn value_of(value: PropValue) -> Value {
+pub fn value_of(value: PropValue) -> Value {
     match value {
         PropValue::Number(number) => Value::Number(number),
         PropValue::Text(text) => Value::Text(text),
@@ -641,20 +571,44 @@ struct Facts {
     mounted: bool,
 }
 
+/// What the MOS has of any dataset.
+fn facts_of_mos(head: &DslDatasetPhys, objset: u64) -> [(&'static str, u64); 7] {
+    [
+        ("creation", head.creation_time.get()),
+        ("referenced", head.referenced_bytes.get()),
+        ("refcompressratio", ratio(head.uncompressed_bytes.get(), head.compressed_bytes.get())),
+        ("createtxg", head.creation_txg.get()),
+        ("guid", head.guid.get()),
+        ("objsetid", objset),
+        ("logicalreferenced", head.uncompressed_bytes.get()),
+    ]
+}
+
+/// What the MOS has of a snapshot beside that.
+fn facts_of_snapshot(phys: &DslDatasetPhys) -> [(&'static str, u64); 4] {
+    [
+        ("used", phys.unique_bytes.get()),
+        ("defer_destroy", u64::from(phys.flags.get() & dataset_flags::DEFER_DESTROY != 0)),
+        ("userrefs", 0),
+        ("compressratio", ratio(phys.uncompressed_bytes.get(), phys.compressed_bytes.get())),
+    ]
+}
+
+/// The properties of a snapshot that need nothing but its dataset in the MOS.
+pub fn snapshot_facts(phys: &DslDatasetPhys, objset: u64) -> Props {
+    let own = facts_of_snapshot(phys).into_iter().filter(|(name, _)| *name != "userrefs");
+    let numbers = facts_of_mos(phys, objset).into_iter().chain(own);
+    let facts = numbers.map(|(name, number)| (name, Value::Number(number)));
+    let kind = ("type", DatasetKind::Snapshot.word().into());
+    facts.chain([kind]).map(|(name, value)| (name.to_owned(), Prop { value, source: Source::None })).collect()
+}
+
 impl Facts {
     fn put(&self, props: &mut Props) {
         let head = &self.head;
-        let mut numbers = vec![
-            ("creation", head.creation_time.get()),
-            ("referenced", head.referenced_bytes.get()),
-            ("refcompressratio", ratio(head.uncompressed_bytes.get(), head.compressed_bytes.get())),
-            ("createtxg", head.creation_txg.get()),
-            ("guid", head.guid.get()),
-            ("objsetid", self.objset),
-            ("logicalreferenced", head.uncompressed_bytes.get()),
-        ];
+        let mut numbers = facts_of_mos(head, self.objset).to_vec();
         match self.nature.kind {
-            DatasetKind::Snapshot => numbers.extend(self.of_snapshot()),
+            DatasetKind::Snapshot => numbers.extend(facts_of_snapshot(head)),
             DatasetKind::Bookmark => {}
             DatasetKind::Filesystem | DatasetKind::Volume => {
                 numbers.extend(self.of_head());
@@ -694,16 +648,6 @@ impl Facts {
                 props.entry(name.to_owned()).or_insert(none);
             }
         }
-    }
-
-    fn of_snapshot(&self) -> Vec<(&'static str, u64)> {
-        let head = &self.head;
-        vec![
-            ("used", head.unique_bytes.get()),
-            ("defer_destroy", u64::from(head.flags.get() & dataset_flags::DEFER_DESTROY != 0)),
-            ("userrefs", 0),
-            ("compressratio", ratio(head.uncompressed_bytes.get(), head.compressed_bytes.get())),
-        ]
     }
 
     fn of_head(&self) -> Vec<(&'static str, u64)> {

@@ -1,10 +1,13 @@
 //! Closing pools: export, destroy, and the daemon's end.
 
+use crate::front::UnmountReach;
+use crate::mounts::{Entry, MountTable};
 use crate::props::Source;
 use crate::{Held, Holder, refusal};
 use control::{Failure, FailureKind, Said};
 use pool::PoolError;
 use std::path::PathBuf;
+use std::sync::Arc;
 use vdev::PoolState;
 
 impl Holder {
@@ -34,7 +37,10 @@ impl Holder {
             return Err(Failure::cannot(FailureKind::Busy, verb, name, "pool is busy"));
         }
         let places = self.automatic_places(&held, |dataset| crate::names::is_within(dataset, name)).await;
-        self.mounts.unmount_below(name, force)?;
+        let going = self.mounts.sessions_below(name);
+        let busy = Failure::cannot(FailureKind::Busy, verb, name, "pool is busy");
+        refuse_seen_elsewhere(&going, force, busy, &format!("zpool {verb} -f {name}"))?;
+        self.take(&going, UnmountReach::for_change(force)).await?;
         self.mounts.forget(&places);
         // What is only read keeps no history.
         _ = held.pool.log_history(&said.command, said.uid);
@@ -64,7 +70,7 @@ impl Holder {
     async fn give_up(&self, held: &Held) -> Result<(), Failure> {
         let name = held.pool.name();
         held.pool.abandon().await;
-        self.mounts.unmount_below(&name, true)?;
+        self.mounts.unmount_by_force(&self.mounts.sessions_below(&name))?;
         self.let_go(&name);
         tracing::warn!(pool = name, "given up while suspended");
         Ok(())
@@ -93,7 +99,7 @@ impl Holder {
         self.abandon_all_suspended().await;
         let _all = self.turns.all().await;
         let others = self.all().into_iter().filter(|held| held.pool.suspended().is_none());
-        if let Err(failure) = self.mounts.unmount_all(true) {
+        if let Err(failure) = self.mounts.unmount_all() {
             tracing::warn!(%failure, "still mounted");
         }
         for held in others {
@@ -104,6 +110,19 @@ impl Holder {
         }
         self.pools.write().clear();
     }
+}
+
+/// Refuses a change of datasets that something else shows beside their mounts, unless it is made by force. `remedy` is
+/// the command that makes it by force.
+pub fn refuse_seen_elsewhere(
+    going: &[Arc<Entry>],
+    force: bool,
+    busy: Failure,
+    remedy: &str,
+) -> Result<(), Failure> {
+    let seen = if force { None } else { MountTable::seen_elsewhere(going) };
+    let Some((place, by)) = seen else { return Ok(()) };
+    Err(busy.and(format!("{by} still shows what is mounted at '{place}'; '{remedy}' ends that")))
 }
 
 fn is_automatic(source: &Source) -> bool {

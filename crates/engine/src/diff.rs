@@ -3,7 +3,9 @@
 //! ```text
 //!  blocks of dnodes written since ─► objects ─► what each was in the one, and is in the other ─► lines
 //! ```
-//! The lines are in the order of object numbers, and have OpenZFS's form. The present state of the file
+//! The lines are in the order of object numbers, and have OpenZFS's form. A file leads to its newest name only. Where
+//! that name is gone and older names are left, the file is looked for in all directories, and its line comes last. The
+//! present state of the file
 //! system is read from a snapshot that is made for the comparison. A temporary hold keeps the
 //! snapshot. The snapshot is destroyed with the hold, after the comparison or at the next import.
 
@@ -11,6 +13,7 @@ use crate::{Held, Holder, names, refusal};
 use control::{ByteSink, DatasetDiff, Failure, FailureKind};
 use futures::AsyncWriteExt;
 use pool::PoolError;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
@@ -81,7 +84,7 @@ impl Holder {
         };
         let changed = states.to.objset().changed_since(since).await;
         let shares = states.to.shares().await.map_err(unreadable)?;
-        let mut lines = Vec::new();
+        let (mut lines, mut lost) = (Vec::new(), Vec::new());
         for range in changed.map_err(|error| unreadable(error.into()))? {
             let mut next = *range.objects.start();
             while let Some(object) =
@@ -89,14 +92,21 @@ impl Holder {
             {
                 next = object.get() + 1;
                 if Some(object) != shares {
-                    let found = states.change_of(object, range.in_use).await.map_err(unreadable)?;
-                    found.iter().for_each(|change| form.write(change, &mut lines));
+                    let seen = states.look_at(object, range.in_use).await.map_err(unreadable)?;
+                    if seen.is_lost() {
+                        lost.push(seen);
+                    } else {
+                        seen.changes().iter().for_each(|change| form.write(change, &mut lines));
+                    }
                 }
                 if lines.len() >= SEND_BYTES {
                     sink.write_all(&lines).await.map_err(|_| broken())?;
                     lines.clear();
                 }
             }
+        }
+        for seen in states.find_lost(lost).await.map_err(unreadable)? {
+            seen.changes().iter().for_each(|change| form.write(change, &mut lines));
         }
         sink.write_all(&lines).await.map_err(|_| broken())
     }
@@ -190,12 +200,79 @@ impl States {
         Ok(found.filter(|object| object.get() <= last))
     }
 
-    async fn change_of(&self, object: ObjectId, in_use: bool) -> zpl::Result<Vec<Change>> {
+    /// What an object was, and is. An object that has lost its newest name is looked for in the directory that the
+    /// object had in the other state.
+    async fn look_at(&self, object: ObjectId, in_use: bool) -> zpl::Result<Seen> {
         let from = self.from.glimpse(object).await?;
         if !in_use {
-            return Ok(removed(from).into_iter().collect());
+            return Ok(Seen { object, from, to: None, in_use });
         }
-        Ok(changes(from, self.to.glimpse(object).await?))
+        let to = self.to.glimpse(object).await?;
+        let (old_dir, new_dir) = (from.as_ref().map(|from| from.parent), to.as_ref().map(|to| to.parent));
+        let from = look_again(&self.from, object, from, new_dir).await?;
+        let to = look_again(&self.to, object, to, old_dir).await?;
+        Ok(Seen { object, from, to, in_use })
+    }
+
+    /// Looks for the names of objects in all directories.
+    async fn find_lost(&self, mut lost: Vec<Seen>) -> zpl::Result<Vec<Seen>> {
+        search(&self.from, &mut lost, |seen| seen.from.as_mut()).await?;
+        search(&self.to, &mut lost, |seen| seen.to.as_mut()).await?;
+        Ok(lost)
+    }
+}
+
+/// If an object has lost its newest name, the function looks for the object in a directory.
+async fn look_again(
+    zfs: &Zfs,
+    object: ObjectId,
+    seen: Option<Glimpse>,
+    dir: Option<ObjectId>,
+) -> zpl::Result<Option<Glimpse>> {
+    let Some((mut seen, dir)) = seen.clone().filter(Glimpse::is_lost).zip(dir) else { return Ok(seen) };
+    if let Some(path) = zfs.path_in(dir, object).await? {
+        seen.place = ObjectPath::At(path);
+    }
+    Ok(Some(seen))
+}
+
+/// Gives those objects of one state their paths that have names there.
+async fn search(
+    zfs: &Zfs,
+    all: &mut [Seen],
+    state: impl Fn(&mut Seen) -> Option<&mut Glimpse>,
+) -> zpl::Result<()> {
+    let is_lost = |seen: &mut Seen| state(seen).is_some_and(|glimpse| glimpse.is_lost());
+    let lost: BTreeSet<ObjectId> =
+        all.iter_mut().filter_map(|seen| is_lost(seen).then_some(seen.object)).collect();
+    let mut found = zfs.search_paths(&lost).await?;
+    for seen in all {
+        let object = seen.object;
+        if let Some(glimpse) = state(seen).filter(|glimpse| glimpse.is_lost())
+            && let Some(path) = found.remove(&object)
+        {
+            glimpse.place = ObjectPath::At(path);
+        }
+    }
+    Ok(())
+}
+
+/// An object in both states.
+struct Seen {
+    object: ObjectId,
+    from: Option<Glimpse>,
+    to: Option<Glimpse>,
+    /// The number is in use in the later state.
+    in_use: bool,
+}
+
+impl Seen {
+    fn is_lost(&self) -> bool {
+        self.from.iter().chain(&self.to).any(Glimpse::is_lost)
+    }
+
+    fn changes(self) -> Vec<Change> {
+        if self.in_use { changes(self.from, self.to) } else { removed(self.from).into_iter().collect() }
     }
 }
 
@@ -331,7 +408,7 @@ mod tests {
             path => ObjectPath::At(path.into()),
         };
         let ctime = Timestamp { secs, nanos: 5 };
-        Glimpse { kind: FileKind::File, generation, links, ctime, place }
+        Glimpse { kind: FileKind::File, generation, links, parent: ObjectId::new(1), ctime, place }
     }
 
     fn told(from: Option<Glimpse>, to: Option<Glimpse>, call: &DatasetDiff) -> String {

@@ -34,6 +34,11 @@ pub trait Front: Send + Sync + 'static {
     fn is_free(&self, place: &Path) -> bool;
     /// Takes away a directory that mounting made, if nothing is in it.
     fn forget(&self, place: &Path);
+    /// Returns the mounts of this pool's file systems whose server was killed. A front without a
+    /// kernel has none.
+    fn orphans(&self, _pool: &str) -> Vec<OrphanMount> {
+        Vec::new()
+    }
     /// True if a request of this user may have a file system mounted at `place`, which begins with
     /// `altroot`. Nothing is mounted or made. A front without a kernel knows no owners: there, no user
     /// chooses a place.
@@ -49,6 +54,18 @@ pub trait Front: Send + Sync + 'static {
     ) -> io::Result<bool> {
         Ok(how == PlaceChoice::Inherited && self.is_free(place))
     }
+}
+
+/// A mount that the kernel still has after the server of the file system was killed. Every request
+/// to the mount fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrphanMount {
+    /// The dataset.
+    pub dataset: String,
+    /// The mount point.
+    pub place: PathBuf,
+    /// The flags of the mount.
+    pub flags: MountFlags,
 }
 
 /// A user other than the daemon's own.
@@ -80,12 +97,17 @@ pub trait Mounted: Send + Sync {
     /// Whether somebody else has unmounted it, which is over when its data are stable: that is waited
     /// for, unless files on it are still open.
     fn ends_soon(&self) -> bool;
-    /// Unmounts it, unless files on it are open and `force` is not given. When it returns, what was
-    /// written is stable.
+    /// True if it was unmounted here, and bind mounts or other mount namespaces still show it.
+    fn is_elsewhere(&self) -> bool;
+    /// Returns what would still show the file system after an unmount here, in words: a bind mount, or another mount
+    /// namespace. Waits for some seconds, because a container that starts has a copy of every mount for a moment.
+    fn seen_elsewhere(&self) -> Option<String>;
+    /// Unmounts it, unless files on it are open and the reach is not [`UnmountReach::ByForce`]. When it returns and
+    /// [`Self::has_ended`], what was written is stable.
     ///
     /// # Errors
-    /// [`MountError::Busy`]; the file system stays mounted then.
-    fn unmount(&self, force: bool) -> Result<(), MountError>;
+    /// [`MountError::Busy`], [`MountError::SeenElsewhere`]; the file system stays mounted then.
+    fn unmount(&self, reach: UnmountReach) -> Result<(), MountError>;
     /// Has the system hand over what programs have changed in pages that it keeps, and waits until all is here.
     ///
     /// # Errors
@@ -109,6 +131,25 @@ pub trait Mounted: Send + Sync {
     fn let_go_of<'a>(&'a self, snapshots: &'a [ObjsetId]) -> BoxFuture<'a, LetGo>;
     /// Threads that asked for something to be stable, as far as they are known.
     fn syncing_threads(&self) -> Vec<SyncingThread>;
+}
+
+/// How far an unmount goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnmountReach {
+    /// The mount at its mount point. What else shows the file system goes on to do so.
+    Here,
+    /// Every mount of the file system, because the dataset is about to change.
+    Everywhere,
+    /// Every mount of the file system, although it is in use. Programs that use it get errors from then on.
+    ByForce,
+}
+
+impl UnmountReach {
+    /// Returns the reach for a dataset that is about to change.
+    #[must_use]
+    pub fn for_change(force: bool) -> Self {
+        if force { Self::ByForce } else { Self::Everywhere }
+    }
 }
 
 /// A mount whose requests wait. If this value is dropped, all waiting and later requests fail.
@@ -355,6 +396,14 @@ pub enum MountError {
     Busy {
         /// Where.
         path: PathBuf,
+    },
+    /// A bind mount or another mount namespace shows it.
+    #[error("pool or dataset is busy: {by} shows the file system")]
+    SeenElsewhere {
+        /// Where it was mounted.
+        path: PathBuf,
+        /// What shows it, in words.
+        by: String,
     },
     /// Pending requests do not end.
     #[error("requests that are under way at {} do not end", path.display())]

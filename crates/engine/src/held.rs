@@ -2,6 +2,7 @@
 
 use crate::CachedPool;
 use crate::cachefile::CacheFile;
+use crate::{absent, vdevs};
 use parking_lot::Mutex;
 use pool::Pool;
 use std::collections::BTreeSet;
@@ -65,6 +66,7 @@ impl Held {
             name: self.pool.name(),
             guid: self.pool.guid().get(),
             devices,
+            has_temporary_name: self.pool.has_temporary_name(),
             altroot: self.altroot.clone(),
             readonly: self.pool.is_read_only(),
             hostid: left.hostid,
@@ -72,6 +74,7 @@ impl Held {
             behind: left.behind.union(&self.leaving.lock()).map(|guid| guid.get()).collect(),
             missing_since_secs: None,
             lost_logs: lost.map(|top| top.guid().get()).collect(),
+            layout: Some(absent::layout(vdevs::root(&self.pool))),
             opening: None,
         })
     }

@@ -9,12 +9,16 @@ use crate::replay::ReplayTeller;
 use crate::settings::Settings;
 use crate::{Holder, refusal};
 use control::{Failure, FailureKind, Imported, PoolImport};
+use env::{DeviceError, OpenMode};
 use pool::{ImportSpec, OtherCopy, Pool, PoolError, Rewind, find_pools};
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use units::{Guid, Txg};
 use zil::LogEvent;
 
+/// Why a pool is not imported whose devices take no writes.
+const READ_ONLY: &str = "one or more devices is read only";
 /// The hint for a pool that cannot be imported under the name in its labels.
 const NEW_NAME: &str = "use the form 'zpool import <pool | id> <newpool>' to give it a new name";
 
@@ -50,7 +54,7 @@ impl Holder {
             return Ok(Imported { name, rewound, lost: Vec::new() });
         }
         let altroot = call.altroot.or(settings.altroot.clone());
-        let cache_file = settings.cache_file_under(altroot.as_deref());
+        let cache_file = settings.cache_file_for(altroot.is_none() && !call.temporary);
         let held = self.take_in(Held::new(pool, altroot, cache_file, self.env.random_u64()));
         if !settings.read_only {
             settings.keep(&held).await?;
@@ -110,10 +114,7 @@ impl Holder {
         match error {
             PoolError::MissingVdev { .. } => {
                 let found = find_pools(&self.env, &spec.paths).await;
-                let meant = |c: &&pool::Candidate| {
-                    spec.guid.is_none_or(|guid| guid == c.guid)
-                        && spec.name.as_ref().is_none_or(|name| *name == c.pool.name)
-                };
+                let meant = |c: &&pool::Candidate| is_meant(spec, c);
                 let guid = found.iter().find(meant).map(|c| c.guid);
                 let missing = match guid {
                     Some(guid) => self.missing_logs(&spec.paths, guid).await,
@@ -123,6 +124,12 @@ impl Holder {
                 if !holders.is_empty() {
                     let failure = refuse_held(name);
                     return holders.into_iter().fold(failure, Failure::and);
+                }
+                let read_only = self.read_only_devices(found.iter().find(meant)).await;
+                if !read_only.is_empty() && missing.is_empty() {
+                    let failure = Failure::cannot(FailureKind::Unavailable, "import", name, READ_ONLY);
+                    let failure = read_only.into_iter().fold(failure, Failure::and);
+                    return failure.and("The pool can be imported using '-o readonly=on'.");
                 }
                 let lines = missing.iter().flat_map(missing_log_lines).collect::<Vec<_>>();
                 if lines.is_empty() {
@@ -141,6 +148,12 @@ impl Holder {
                     .and("'zpool labelclear -f DEVICE' then, and use 'zpool replace'.")
             }
             PoolError::ForeignHost { hostname, hostid, last_secs } => {
+                let found = find_pools(&self.env, &spec.paths).await;
+                let found = found.iter().find(|candidate| is_meant(spec, candidate));
+                let holders = found.map(|found| self.holders(found)).unwrap_or_default();
+                if !holders.is_empty() {
+                    return holders.into_iter().fold(refuse_held(name), Failure::and);
+                }
                 let reason = "pool was previously in use from another system.";
                 Failure::cannot(FailureKind::Busy, "import", name, reason)
                     .and(format!("Last accessed by {hostname} (hostid={hostid:x}) at {}", ctime(*last_secs)))
@@ -168,14 +181,38 @@ impl Holder {
         }
     }
 
+    /// The devices of a pool that can be read and not written, a line for each device.
+    async fn read_only_devices(&self, candidate: Option<&pool::Candidate>) -> Vec<String> {
+        let mut lines = Vec::new();
+        for path in candidate.iter().flat_map(|candidate| candidate.paths.values()) {
+            let refused = match self.env.open(path, OpenMode::ReadWrite).await {
+                Err(DeviceError::Open { errno, .. }) => Some(std::io::Error::from_raw_os_error(errno)),
+                _ => None,
+            };
+            let is_refused = refused.as_ref().is_some_and(|error| {
+                [ErrorKind::ReadOnlyFilesystem, ErrorKind::PermissionDenied].contains(&error.kind())
+            });
+            if is_refused && self.env.open(path, OpenMode::ReadOnly).await.is_ok() {
+                lines.push(format!("{} can be read, and not written", path.display()));
+            }
+        }
+        lines
+    }
+
     /// Who holds devices of a pool, a line for each device.
-    fn holders(&self, candidate: &pool::Candidate) -> Vec<String> {
+    pub(super) fn holders(&self, candidate: &pool::Candidate) -> Vec<String> {
         let line = |path: &PathBuf| {
             let (process, program) = self.machine.held_by(path)?;
             Some(format!("{} is held by process {process} ({program})", path.display()))
         };
         candidate.paths.values().filter_map(line).collect()
     }
+}
+
+/// True if an import means this pool.
+fn is_meant(spec: &ImportSpec, candidate: &pool::Candidate) -> bool {
+    spec.guid.is_none_or(|guid| guid == candidate.guid)
+        && spec.name.as_ref().is_none_or(|name| *name == candidate.pool.name)
 }
 
 /// Describes a device that has another history than the pool.
@@ -254,6 +291,7 @@ fn spec_of(call: &PoolImport, settings: &Settings, paths: Vec<PathBuf>) -> Impor
         name: if guid.is_none() { Some(call.pool.clone()) } else { None },
         guid,
         new_name: call.new_name.clone(),
+        is_name_temporary: call.temporary,
         to_checkpoint: call.to_checkpoint,
         rewind: match (call.rewind_to, call.rewind, call.extreme) {
             (Some(txg), ..) => Rewind::UpTo(Txg::new(txg)),

@@ -6,7 +6,7 @@
 //!                                                        └─► unmounted by force
 //! ```
 
-use crate::front::Suspended;
+use crate::front::{Suspended, UnmountReach};
 use crate::props::Value;
 use crate::taken::MountPlaces;
 use crate::{Held, Holder, refusal};
@@ -46,8 +46,8 @@ impl Holder {
     ) -> Result<(), Failure> {
         let now = self.session_terms(held, dataset).await;
         if before.is_some() && now.is_some() && now != before {
-            let taken = self.take(&self.named_below(dataset), false).await?;
-            self.mount_taken(held, &taken, places, Vec::new()).await?;
+            let taken = self.take(&self.named_below(dataset), UnmountReach::Everywhere).await?;
+            self.mount_taken(held, &taken, places).await?;
         }
         self.allow_below(held, dataset).await?;
         self.show_ctldir_below(held, dataset).await
@@ -68,7 +68,8 @@ impl Holder {
             }
             Err(error) => {
                 drop(suspended);
-                let unmounted = self.mounts.unmount_each(&[dataset.to_owned()], true);
+                let unmounted =
+                    self.take(&self.mounts.sessions_of(&[dataset.to_owned()]), UnmountReach::ByForce).await;
                 let failure = refusal::pool("mount", dataset, &error);
                 Err(unmounted.err().into_iter().flat_map(|f| f.stderr).fold(failure, Failure::and))
             }

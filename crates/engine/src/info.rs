@@ -3,11 +3,12 @@
 use crate::props::{Prop, Source, Value};
 use crate::upgrade::VERSION_FEATURES;
 use crate::{Held, features, settings, vdevs};
-use control::{CheckpointInfo, PoolHealth, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevState};
-use env::Machine;
-use pool::{CheckpointReport, Pool, Replay};
+use control::{CheckpointInfo, DedupInfo, PoolHealth, PoolInfo, ReplayInfo, VdevClass, VdevInfo, VdevState};
+use env::{Machine, boxed};
+use pool::{CheckpointReport, DedupFacts, Pool, Replay};
 
 /// Everything about a pool that is held.
+#[boxed]
 pub async fn pool_info(machine: &dyn Machine, held: &Held) -> PoolInfo {
     let mut info = bare(&held.pool).await;
     settings::put(&mut info.props, held).await;
@@ -38,6 +39,7 @@ fn replay_info(replay: Replay) -> ReplayInfo {
 }
 
 /// What is known of a pool without regard to who holds it.
+#[boxed]
 pub async fn bare(pool: &Pool) -> PoolInfo {
     let root = vdevs::root(pool);
     let health = health(pool, &root);
@@ -55,6 +57,7 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         caches: vdevs::caches(pool),
         spares: vdevs::spares(pool),
         scan: None,
+        error_scrub: None,
         removal: None,
         is_releasing: pool.is_letting_go(),
         checkpoint: pool.checkpoint().map(checkpoint_info),
@@ -65,7 +68,10 @@ pub async fn bare(pool: &Pool) -> PoolInfo {
         bad_log: false,
         stopped: pool.stopped().is_some(),
         heartbeats_failed: pool.is_suspended_for_heartbeats(),
+        is_absent: false,
+        absent_because: Vec::new(),
         lost_metaslabs: pool.lost_metaslabs().len() as u64,
+        dedup: None,
     };
     put_facts(&mut info, pool).await;
     info
@@ -77,7 +83,7 @@ fn checkpoint_info(report: CheckpointReport) -> CheckpointInfo {
 }
 
 /// A pool that lost a log works on, degraded; one that lost data does not.
-fn health(pool: &Pool, root: &VdevInfo) -> PoolHealth {
+pub(crate) fn health(pool: &Pool, root: &VdevInfo) -> PoolHealth {
     if pool.suspended().is_some() {
         return PoolHealth::Suspended;
     }
@@ -87,6 +93,12 @@ fn health(pool: &Pool, root: &VdevInfo) -> PoolHealth {
         (VdevState::Online, false) => PoolHealth::Online,
         _ => PoolHealth::Degraded,
     }
+}
+
+fn dedup_info(facts: DedupFacts) -> DedupInfo {
+    let DedupFacts { blocks: _, table_bytes, entries, core_bytes, rows } = facts;
+    let used = rows.iter().rposition(|row| row[0] > 0).map_or(0, |last| last + 1);
+    DedupInfo { entries, disk_bytes: table_bytes, core_bytes, rows: rows[..used].to_vec() }
 }
 
 /// What is so, and nobody set; absent where it is not known.
@@ -104,7 +116,7 @@ async fn put_facts(info: &mut PoolInfo, pool: &Pool) {
         ),
         ("health", info.health.word().into()),
         ("guid", info.guid.into()),
-        ("dedupratio", known(told.dedup.map(|dedup| dedup.blocks.ratio_hundredths()))),
+        ("dedupratio", known(told.dedup.as_ref().map(|dedup| dedup.blocks.ratio_hundredths()))),
         ("free", space.saturating_sub(allocated).into()),
         ("allocated", allocated.into()),
         ("expandsize", known(Some(info.root.stats.expand_bytes).filter(|bytes| *bytes > 0))),
@@ -115,10 +127,11 @@ async fn put_facts(info: &mut PoolInfo, pool: &Pool) {
         ("bcloneused", known(told.cloned.map(|cloned| cloned.used_bytes))),
         ("bclonesaved", known(told.cloned.map(|cloned| cloned.saved_bytes))),
         ("bcloneratio", known(told.cloned.map(|cloned| cloned.ratio_hundredths()))),
-        ("dedup_table_size", known(told.dedup.map(|dedup| dedup.table_bytes))),
+        ("dedup_table_size", known(told.dedup.as_ref().map(|dedup| dedup.table_bytes))),
         ("last_scrubbed_txg", known(told.last_scrubbed_txg)),
         ("readonly", u64::from(pool.is_read_only()).into()),
     ];
+    info.dedup = told.dedup.map(dedup_info);
     for (name, value) in facts {
         info.props.insert(name.to_owned(), Prop { value, source: Source::None });
     }

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod absences;
+pub mod absent;
 pub mod accounts;
 pub mod admit;
 mod align;
@@ -26,11 +27,13 @@ mod attach;
 pub mod bookmarks;
 mod by_guid;
 mod cache;
+mod cache_table;
 mod cachefile;
 mod candidates;
 mod choice;
 pub mod clones;
 pub mod compat;
+mod counted;
 mod create;
 mod ctldir;
 mod datasets;
@@ -47,6 +50,7 @@ pub mod foreign;
 mod foreign_files;
 mod front;
 mod gather;
+mod head_sends;
 mod held;
 pub mod holds;
 mod identity;
@@ -57,6 +61,7 @@ mod inject;
 mod io;
 mod labelclear;
 pub mod lineage;
+mod listing;
 mod log_facts;
 mod log_recording;
 mod log_users;
@@ -84,6 +89,7 @@ mod rename;
 mod repair;
 mod replay;
 mod restore;
+mod returning;
 pub mod rollback;
 mod runner;
 mod saved;
@@ -107,16 +113,19 @@ mod vdevs;
 mod volumes;
 
 pub use cache::{CacheError, CachedPool, PoolCache};
+pub use cache_table::CacheFileTable;
+pub use cachefile::{CacheFileJoin, CacheFiles};
 pub use candidates::paths;
 pub use front::{
-    AccessTimes, Front, LetGo, ListedSnapshot, MountError, MountFlags, MountOptions, Mounted, PlaceChoice,
-    Short, Shown, Snapdir, SnapshotError, SnapshotId, SnapshotSummary, Snapshots, Suspended, SyncingThread,
-    UserIds,
+    AccessTimes, Front, LetGo, ListedSnapshot, MountError, MountFlags, MountOptions, Mounted, OrphanMount,
+    PlaceChoice, Short, Shown, Snapdir, SnapshotError, SnapshotId, SnapshotSummary, Snapshots, Suspended,
+    SyncingThread, UnmountReach, UserIds,
 };
 pub use import::rewind_lines;
 pub use opening::Opening;
 pub use runner::{OnTheSpot, Runner};
 
+use cachefile::CacheFileState;
 use control::Failure;
 use env::{Env, Machine};
 use held::Held;
@@ -127,8 +136,9 @@ use notable::Notable;
 use parking_lot::{Mutex, RwLock};
 use pool::{Host, Tuning};
 use restore::Absent;
+use returning::Returning;
 use siblings::Siblings;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -151,6 +161,8 @@ pub struct Ground {
 pub struct Options {
     /// The file that remembers which pools are open; nothing does where there is none.
     pub cache: Option<PathBuf>,
+    /// Cache files in the format of OpenZFS; without a default file if nothing is said.
+    pub cache_files: Option<CacheFiles>,
     /// Memory that all pools share.
     pub memory_bytes: u64,
     /// For every pool; its part of the memory is the engine's to say.
@@ -180,8 +192,7 @@ struct Holder {
     absent: Mutex<Vec<Absent>>,
     /// Pools of the cache file that are still to be opened.
     waiting: Mutex<Vec<CachedPool>>,
-    /// Cache files of users that have pools of ours.
-    cache_files: Mutex<BTreeSet<PathBuf>>,
+    cache_files: CacheFileState,
     mounts: MountTable,
     /// Faults on order.
     handlers: Mutex<Handlers>,
@@ -193,6 +204,8 @@ struct Holder {
     streams: Streams,
     /// Pools that other processes hold.
     siblings: Siblings,
+    /// Pools that work without some of their devices.
+    returning: Returning,
     /// Held while devices are taken: for new pools, for new vdevs, to be wiped.
     taking: async_lock::Mutex<()>,
     /// Held while what depends on the set of open pools follows it.
@@ -204,6 +217,8 @@ impl Engine {
     #[must_use]
     pub fn new(ground: Ground, options: Options) -> Self {
         let Ground { env, machine, front, runner } = ground;
+        let cache_files =
+            options.cache_files.unwrap_or_else(|| CacheFiles::without_default(Arc::clone(&machine)));
         let memory = Budget::new(options.memory_bytes);
         memory.keep(&env, Arc::clone(&machine));
         let tuning = Tuning { events: events::ring(&env), ..options.tuning };
@@ -217,6 +232,7 @@ impl Engine {
             notable: Notable::default(),
             streams: Streams::default(),
             siblings: Siblings::default(),
+            returning: Returning::default(),
             env,
             machine,
             runner,
@@ -226,7 +242,7 @@ impl Engine {
             pools: RwLock::default(),
             absent: Mutex::default(),
             waiting: Mutex::default(),
-            cache_files: Mutex::default(),
+            cache_files: CacheFileState::new(cache_files),
             taking: async_lock::Mutex::new(()),
             following: Mutex::default(),
         }))
@@ -259,6 +275,7 @@ impl Holder {
     /// Takes in a pool that was made or imported.
     fn take_in(&self, held: Held) -> Arc<Held> {
         let held = Arc::new(held);
+        held.set_cache_file(self.cache_files.meant(held.cache_file()));
         self.follow_absences(&held.pool);
         self.absent.lock().retain(|absent| absent.cached.guid != held.pool.guid().get());
         self.pools.write().insert(held.pool.name(), Arc::clone(&held));

@@ -47,6 +47,7 @@ fn facts(machine: &dyn Machine, pool: &Pool) -> LogFacts {
         write: counts(&stats.stages.write),
         flush: counts(&stats.stages.flush),
         wake: counts(&stats.stages.wake),
+        parts_nanos: stats.parts.each().map(nanos).to_vec(),
         block_sizes: stats.block_sizes.to_vec(),
         live_txgs: LIVE_TXGS,
         share_percent: load.share_percent,

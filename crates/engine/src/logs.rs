@@ -20,16 +20,21 @@ impl Holder {
 }
 
 fn logs_of(pool: &Pool) -> Vec<LogInfo> {
-    // Where a log vdev was is a hole: only a log leaves one at once.
-    let tops = pool.vdevs().all_tops();
-    let is_slog = |id: VdevId| {
-        let top = tops.iter().find(|top| top.id() == id);
-        top.is_none_or(|top| top.is_log() || matches!(top.node(), vdev::Node::Hole))
-    };
+    let is_slog = log_vdevs(pool);
     pool.dataset_logs().into_iter().map(|log| log_info(log, &is_slog)).collect()
 }
 
-fn log_info(log: CountedLog, is_slog: &dyn Fn(VdevId) -> bool) -> LogInfo {
+/// Tells the vdevs of logs from other vdevs. A hole is the place of a log vdev that was removed, because only the
+/// removal of a log leaves a hole at once.
+pub(crate) fn log_vdevs(pool: &Pool) -> impl Fn(VdevId) -> bool {
+    let tops = pool.vdevs().all_tops();
+    move |id: VdevId| {
+        let top = tops.iter().find(|top| top.id() == id);
+        top.is_none_or(|top| top.is_log() || matches!(top.node(), vdev::Node::Hole))
+    }
+}
+
+pub(crate) fn log_info(log: CountedLog, is_slog: &dyn Fn(VdevId) -> bool) -> LogInfo {
     let CountedLog { name, objset, stats } = log;
     let writes = |records, bytes| LogWrites { records, bytes };
     let times = &stats.stages;

@@ -60,6 +60,12 @@ pub fn bytes(word: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
+/// Of memory that a process can have, so many bytes are to stay free: with less, the budget shrinks.
+#[must_use]
+pub fn to_stay_free(limit: u64) -> u64 {
+    limit / keeper::SPARE_FRACTION
+}
+
 /// The daemon's memory, and the pools that share it.
 pub(crate) struct Budget {
     /// What it is without pressure.
@@ -136,6 +142,14 @@ impl Budget {
         self.share_out(&sharers);
     }
 
+    /// Of a pool whose share is `share` now, the least and the most that it would be.
+    pub(crate) fn bounds_of(&self, share: u64) -> (u64, u64) {
+        let (now, full) = (self.now_bytes.load(Ordering::Relaxed), self.full_bytes.load(Ordering::Relaxed));
+        let of = |bytes: u64| u128::from(share) * u128::from(bytes) / u128::from(now.max(1));
+        let bound = |bytes| u64::try_from(of(bytes)).unwrap_or(u64::MAX);
+        (bound(BUDGET_MIN_BYTES.min(full)), bound(full))
+    }
+
     /// Starts to watch for pressure, for as long as it lives.
     pub(crate) fn keep(self: &Arc<Self>, env: &Arc<dyn Env>, machine: Arc<dyn Machine>) {
         env.spawn("memory", Box::pin(keeper::keep(Arc::downgrade(self), Arc::downgrade(env), machine)));
@@ -167,6 +181,14 @@ mod tests {
         assert_eq!(mib(24 << 10, 4 << 10), 2008);
         assert_eq!(mib(24 << 10, 20), 32);
         assert_eq!(part(64 << 30, u64::MAX), 8 << 30);
+    }
+
+    #[test]
+    fn the_bounds_of_a_share_are_those_of_the_budget() {
+        let budget = Budget::new(400 << 20);
+        assert_eq!(budget.bounds_of(100 << 20), (8 << 20, 100 << 20));
+        budget.now_bytes.store(100 << 20, Ordering::Relaxed);
+        assert_eq!(budget.bounds_of(50 << 20), (16 << 20, 200 << 20), "memory is short now");
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub struct Given {
     atime: Option<bool>,
     relatime: Option<bool>,
     writeback: Option<bool>,
+    /// mount(8) chose the directory, and not the property.
+    is_placed: bool,
 }
 
 /// Properties that the kernel's flags follow.
@@ -30,6 +32,16 @@ impl Given {
             given.take(word).ok_or(word.as_str())?;
         }
         Ok(given)
+    }
+
+    /// The same at a directory that mount(8) chose.
+    pub fn placed(self) -> Self {
+        Self { is_placed: true, ..self }
+    }
+
+    /// True if mount(8) chose the directory.
+    pub fn is_placed(&self) -> bool {
+        self.is_placed
     }
 
     fn take(&mut self, word: &str) -> Option<()> {
@@ -67,6 +79,36 @@ impl Given {
             }
             value => value == Some(&Value::Text("on".to_owned())),
         })
+    }
+
+    /// Returns the properties that options of the mount override, with the values of the options.
+    pub fn temporary(&self, props: &Props, is_pool_read_only: bool) -> Vec<(&'static str, bool)> {
+        let read_only = if is_pool_read_only { Some(true) } else { self.read_only };
+        let given = [read_only, self.exec, self.setuid, self.devices, self.atime, self.relatime];
+        let named = FOLLOWED.into_iter().zip(given);
+        named.filter_map(|(name, is)| Some((name, is.filter(|is| *is != is_on(props, name))?))).collect()
+    }
+
+    /// Returns the words of `-o` with which a mount gets these flags. Flags that follow from the
+    /// properties need no word.
+    pub fn words_for(flags: MountFlags, props: &Props, is_pool_read_only: bool) -> Vec<String> {
+        let follow = Self::default().flags(props, is_pool_read_only);
+        let access = match flags.access {
+            AccessTimes::Never => ["noatime"].as_slice(),
+            AccessTimes::Relative => &["atime", "relatime"],
+            AccessTimes::Always => &["atime", "norelatime"],
+        };
+        let word = |is_on: bool, [on, off]: [&'static str; 2]| if is_on { on } else { off };
+        let switches = [
+            (flags.read_only, follow.read_only, ["ro", "rw"]),
+            (flags.exec, follow.exec, ["exec", "noexec"]),
+            (flags.setuid, follow.setuid, ["suid", "nosuid"]),
+            (flags.devices, follow.devices, ["dev", "nodev"]),
+        ];
+        let differing = switches.into_iter().filter(|(is, would_be, _)| is != would_be);
+        let words = differing.map(|(is, _, words)| word(is, words));
+        let access = access.iter().copied().filter(|_| flags.access != follow.access);
+        words.chain(access).map(str::to_owned).collect()
     }
 
     /// The flags, of a pool that may only be read as a whole.
@@ -127,6 +169,31 @@ mod tests {
         assert_eq!(flags, MountFlags { exec: false, access: AccessTimes::Never, ..MountFlags::default() });
         let flags = parse("exec,nosuid,nodev,ro").expect("known words").flags(&props, false);
         assert!(flags.exec && !flags.setuid && !flags.devices && flags.read_only);
+    }
+
+    #[test]
+    fn words_give_a_mount_the_flags_of_another() {
+        let off = |name: &str| (name.to_owned(), Prop { value: Value::Number(0), source: Source::Local });
+        let props: Props = [off("exec"), off("atime")].into();
+        for line in
+            ["defaults", "ro", "exec,nosuid", "nodev,atime,relatime", "atime,norelatime", "noatime,ro"]
+        {
+            let flags = parse(line).expect("known words").flags(&props, false);
+            let words = Given::words_for(flags, &props, false);
+            let again = Given::parse(&words).expect("known words");
+            assert_eq!(again.flags(&props, false), flags, "{line}: {words:?}");
+        }
+        assert_eq!(Given::words_for(Given::default().flags(&props, false), &props, false), [""; 0]);
+    }
+
+    #[test]
+    fn what_counts_in_place_of_properties_is_temporary() {
+        let props = Props::default();
+        let temporary =
+            |line: &str, is_read_only| parse(line).expect("known").temporary(&props, is_read_only);
+        assert_eq!(temporary("ro,noatime,exec", false), [("readonly", true), ("atime", false)]);
+        assert_eq!(temporary("rw", true), [("readonly", true)]);
+        assert_eq!(temporary("defaults", false), []);
     }
 
     #[test]

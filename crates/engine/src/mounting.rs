@@ -2,13 +2,14 @@
 
 use crate::create::VERSION;
 use crate::ctldir::ShownSnapshots;
-use crate::front::{MountOptions, Shown};
+use crate::front::{MountOptions, OrphanMount, Shown, UnmountReach};
 use crate::mount_options::{Given, is_on, number, snapdir};
 use crate::mounts::Entry;
 use crate::props::Value;
 use crate::taken::{self, TakenMount};
 use crate::{Held, Holder, names, refusal};
-use control::{DatasetInfo, DatasetKind, Failure, FailureKind, Mount};
+use control::{DatasetInfo, DatasetKind, DueMount, Failure, FailureKind, Mount, MountPlacer, UnmountScope};
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,65 +41,159 @@ impl Asked {
     }
 }
 
+/// The number of `canmount=noauto`.
+const NOAUTO: u64 = 2;
+
 impl Holder {
     pub(super) async fn mount(&self, dataset: &str, call: &Mount) -> Result<(), Failure> {
         let asked = Asked::read(call, !call.recursive)?;
         let held = self.pool_of(dataset)?;
+        if let Some(at) = &call.at {
+            return self.mount_at(&held, dataset, at, call.placer, asked).await;
+        }
         match call.recursive {
             true => self.mount_each(&held, dataset, asked).await,
             false => self.mount_one(&held, dataset, asked).await,
         }
     }
 
-    /// Mounts one dataset of `mount -a` with these options, if its pool is open and its properties
-    /// ask for the mount.
-    pub(super) async fn mount_one_of_all(&self, dataset: &str, call: &Mount) -> Result<(), Failure> {
-        let asked = Asked::read(call, false)?;
+    /// Makes a mount of [`Self::due_mounts`], if the pool of the dataset is open and nobody has
+    /// made the mount meanwhile.
+    pub(super) async fn mount_due(&self, call: &Mount) -> Result<(), Failure> {
+        let dataset = call.dataset.as_deref().unwrap_or_default();
         match self.pool_of(dataset) {
-            Ok(held) if self.mounts.place_of(dataset).is_none() => {
-                self.mount_one(&held, dataset, asked).await
-            }
+            Ok(_) if self.mounts.place_of(dataset).is_none() => self.mount(dataset, call).await,
             _ => Ok(()),
         }
     }
 
-    /// Lists the datasets of a pool that are to be mounted automatically and are not mounted, with
-    /// their mount points; and returns the first failure of the listing.
-    pub(super) async fn due_mounts(
-        &self,
-        pool: &str,
-        call: &Mount,
-    ) -> (Vec<(PathBuf, String)>, Result<(), Failure>) {
+    /// Lists the mounts of a pool that are to be made: the mounts that the properties ask for, and
+    /// the mounts whose server was killed. Returns the first failure of the listing, too.
+    pub(super) async fn due_mounts(&self, pool: &str, call: &Mount) -> (Vec<DueMount>, Result<(), Failure>) {
         let asked = match Asked::read(call, false) {
             Ok(asked) => asked,
             Err(failure) => return (Vec::new(), Err(failure)),
         };
         match self.pool(pool) {
             Ok(held) if self.mounts.has_front() => {
+                let mut due = self.orphans(&held).await;
                 self.replay_before(&held).await;
-                self.due_below(&held, pool, asked).await
+                let (others, found) = self.due_below(&held, pool, asked).await;
+                for (place, dataset) in others {
+                    if due.iter().all(|due| due.mount.dataset.as_ref() != Some(&dataset)) {
+                        let place = place.to_string_lossy().into_owned();
+                        let mount = Mount { dataset: Some(dataset), recursive: false, ..call.clone() };
+                        due.push(DueMount { place, mount });
+                    }
+                }
+                (due, found)
             }
             _ => (Vec::new(), Ok(())),
         }
     }
 
-    /// Unmounts a dataset, given by its name or its mount point, and the datasets that inherit its
-    /// mount point: all or none.
-    pub(super) async fn unmount(&self, target: &str, force: bool) -> Result<(), Failure> {
-        let Some(entry) = self.mounts.entry_of(target) else {
-            let reason =
-                if target.starts_with('/') { "not a ZFS filesystem" } else { "not currently mounted" };
+    /// Lists the mounts of a pool whose server was killed. Of each dataset, the list has one mount,
+    /// at its former place and with its former flags, also if mount(8) or `zfs mount` made the
+    /// mount.
+    async fn orphans(&self, held: &Held) -> Vec<DueMount> {
+        let mut due: Vec<DueMount> = Vec::new();
+        for OrphanMount { dataset, place, flags } in self.mounts.orphans(&held.pool.name()) {
+            let is_known = due.iter().any(|due| due.mount.dataset.as_ref() == Some(&dataset));
+            let (Some(place), None, false) = (place.to_str(), self.mounts.place_of(&dataset), is_known)
+            else {
+                continue;
+            };
+            // A dataset that was destroyed, or got another name, is not mounted again.
+            let Ok(info) = self.dataset_info(held, &dataset).await else { continue };
+            let placer = if is_legacy(&info) { MountPlacer::Legacy } else { MountPlacer::Former };
+            // The pool may have got an altroot since then.
+            let is_outside =
+                held.altroot.as_deref().is_some_and(|altroot| !Path::new(place).starts_with(altroot));
+            if is_outside && placer == MountPlacer::Former {
+                continue;
+            }
+            let options = Given::words_for(flags, &info.props, held.pool.is_read_only());
+            tracing::info!(dataset, place, "is to be mounted again, because its server was killed");
+            let mount = Mount {
+                dataset: Some(dataset),
+                options,
+                at: Some(place.to_owned()),
+                placer,
+                ..Mount::default()
+            };
+            due.push(DueMount { place: place.to_owned(), mount });
+        }
+        due
+    }
+
+    /// Unmounts the dataset with a name or a mount point, and by the scope the datasets below, wherever
+    /// their mount points are: all of the datasets or none. Bind mounts and other mount namespaces go on
+    /// to show the datasets, unless `force` is set.
+    pub(super) async fn unmount(
+        &self,
+        target: &str,
+        force: bool,
+        scope: UnmountScope,
+    ) -> Result<(), Failure> {
+        let entry = self.mounts.entry_of(target).filter(|entry| force || !entry.is_elsewhere());
+        let Some(entry) = entry else {
+            let reason = match (scope, target.starts_with('/')) {
+                // Another request has unmounted the dataset.
+                (UnmountScope::OfAll, _) => return Ok(()),
+                (_, true) => "not a ZFS filesystem",
+                (_, false) => "not currently mounted",
+            };
             return Err(Failure::cannot(FailureKind::Invalid, "unmount", target, reason));
         };
-        let (root, place) = (entry.dataset(), entry.mountpoint.clone());
-        let inherits = |other: &Arc<Entry>| {
-            let dataset = other.dataset();
-            let rest = if names::is_within(&dataset, &root) { dataset.strip_prefix(&root) } else { None };
-            rest.is_some_and(|rest| !rest.is_empty() && taken::is_joined(&other.mountpoint, &place, rest))
+        let root = entry.dataset();
+        if scope == UnmountScope::OfAll && (entry.given.is_placed() || self.is_noauto(&root).await?) {
+            return Ok(());
+        }
+        if entry.given.is_placed() {
+            return Err(legacy("unmount", target, "umount"));
+        }
+        let is_below = |other: &Arc<Entry>| {
+            scope == UnmountScope::WithDescendants
+                && names::is_within(&other.dataset(), &root)
+                && !Arc::ptr_eq(other, &entry)
         };
-        let mut those: Vec<_> = self.mounts.entries().into_iter().filter(inherits).collect();
-        those.insert(0, entry);
-        self.take(&those, force).await.map(drop)
+        let mut those: Vec<_> = self.mounts.entries().into_iter().filter(is_below).collect();
+        those.insert(0, Arc::clone(&entry));
+        self.take_here(&those, force).await
+    }
+
+    /// Returns true if a file system is mounted by name only. Of a suspended pool, nothing is read.
+    async fn is_noauto(&self, dataset: &str) -> Result<bool, Failure> {
+        let held = self.pool_of(dataset)?;
+        if held.pool.suspended().is_some() {
+            return Ok(false);
+        }
+        let info = self.dataset_info(&held, dataset).await?;
+        Ok(number(&info.props, "canmount") == NOAUTO)
+    }
+
+    /// Unmounts all of these entries, or none of them. When it returns, what was written is stable.
+    async fn take_here(&self, those: &[Arc<Entry>], force: bool) -> Result<(), Failure> {
+        let reach = if force { UnmountReach::ByForce } else { UnmountReach::Here };
+        self.take(those, reach).await?;
+        for left in those.iter().filter(|entry| entry.is_elsewhere()) {
+            let dataset = left.dataset();
+            self.mounts.write_back_below(&dataset).await;
+            let held = self.pool_of(&dataset)?;
+            held.pool.sync_now().await.map_err(|e| refusal::pool("sync", &dataset, &e))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the mounts of [`Self::due_mounts`] of a pool that was brought back. Returns the first
+    /// failure; the other mounts are still made.
+    pub(super) async fn mount_restored(&self, held: &Held) -> Result<(), Failure> {
+        let (mut due, mut outcome) = self.due_mounts(&held.pool.name(), &Mount::default()).await;
+        due.sort_by(|a, b| a.order().cmp(&b.order()));
+        for due in due {
+            outcome = outcome.and(self.mount_due(&due.mount).await);
+        }
+        outcome
     }
 
     /// Mounts every file system of a pool that is to be mounted automatically, in the order of
@@ -124,7 +219,7 @@ impl Holder {
 
     /// Replays logs in parallel before their datasets are mounted one by one. The mount of a
     /// dataset reports the failure of its log.
-    async fn replay_before(&self, held: &Held) {
+    pub(super) async fn replay_before(&self, held: &Held) {
         if let Err(error) = held.pool.replay_logs().await {
             tracing::warn!(%error, "a log was not replayed");
         }
@@ -162,16 +257,20 @@ impl Holder {
     }
 
     /// Returns the place where a dataset that was unmounted a moment ago is to be mounted now.
-    /// `None` if its properties forbid a mount.
-    pub(super) fn place_again(&self, info: &DatasetInfo) -> Option<String> {
+    /// `None` if its properties forbid a mount. What mount(8) has mounted stays at its former place.
+    pub(super) fn place_again(&self, info: &DatasetInfo, former: Option<&TakenMount>) -> Option<String> {
+        if let Some(former) = former.filter(|former| former.given.is_placed() && is_legacy(info)) {
+            return Some(former.mountpoint.clone());
+        }
         place(info, Asked { by_name: true, force: true, ..Asked::along() }).ok().flatten()
     }
 
-    /// Mounts a dataset that was taken away at its former place, with the options of its former
+    /// Mounts a dataset again that was unmounted for a change, with the options of its former
     /// mount.
     pub(super) async fn show_again(&self, held: &Held, taken: &TakenMount) -> Result<(), Failure> {
         let info = self.dataset_info(held, &taken.dataset).await?;
-        let asked = Asked { by_name: true, given: taken.given, overlay: true, force: true };
+        let (given, overlay) = (taken.given, !taken.is_moved);
+        let asked = Asked { by_name: true, given, overlay, force: true };
         self.show(held, &info, &taken.mountpoint, asked).await
     }
 
@@ -228,6 +327,32 @@ impl Holder {
         mounted.and(self.put_back(&lifted.taken).await)
     }
 
+    /// Mounts a dataset at a directory that the properties do not name. What is in the directory is hidden, as mount(8)
+    /// does it.
+    async fn mount_at(
+        &self,
+        held: &Held,
+        dataset: &str,
+        at: &str,
+        placer: MountPlacer,
+        asked: Asked,
+    ) -> Result<(), Failure> {
+        let info = self.dataset_info(held, dataset).await?;
+        if !has_files(&info) || !at.starts_with('/') {
+            return Err(Failure::cannot(
+                FailureKind::Invalid,
+                "mount",
+                dataset,
+                "not a file system, or not a directory",
+            ));
+        }
+        check_placer(&info, at, placer)?;
+        let given = if placer == MountPlacer::Legacy { asked.given.placed() } else { asked.given };
+        let lifted = self.lift(dataset, at).await?;
+        let mounted = self.show(held, &info, at, Asked { given, overlay: true, ..asked }).await;
+        mounted.and(self.put_back(&lifted.taken).await)
+    }
+
     /// Mounts a file system at a place below which nothing is mounted.
     async fn show(
         &self,
@@ -274,6 +399,36 @@ fn check_name(dataset: &str) -> Result<(), Failure> {
     names::check_dataset(dataset).map_err(cannot)
 }
 
+/// Leaves a file system to a program of the system, in the words of OpenZFS.
+fn legacy(verb: &str, what: &str, program: &str) -> Failure {
+    let refused = Failure::cannot(FailureKind::Invalid, verb, what, "legacy mountpoint");
+    refused.and(format!("use {program}(8) to {verb} this filesystem"))
+}
+
+/// True if mount(8) chooses the directory of a file system.
+fn is_legacy(info: &DatasetInfo) -> bool {
+    let place = info.props.get("mountpoint").map(|prop| &prop.value);
+    matches!(place, Some(Value::Text(path)) if path == "legacy")
+}
+
+/// Refuses a mount by the command that is not meant for the file system, in the words of OpenZFS's mount.zfs(8).
+fn check_placer(info: &DatasetInfo, at: &str, placer: MountPlacer) -> Result<(), Failure> {
+    let name = &info.name;
+    let lines = match (placer, is_legacy(info)) {
+        (MountPlacer::Legacy, false) => [
+            format!("filesystem '{name}' cannot be mounted using 'mount'."),
+            format!("Use 'zfs set mountpoint=legacy' or 'zfs mount {name}'."),
+        ],
+        (MountPlacer::Zfsutil, true) => [
+            format!("filesystem '{name}' cannot be mounted using 'zfs mount'."),
+            format!("Use 'zfs set mountpoint={at}' or 'mount -t zfs {name} {at}'."),
+        ],
+        _ => return Ok(()),
+    };
+    let [first, second] = lines;
+    Err(Failure::new(FailureKind::Invalid, first).and(second).and("See zfs(8) for more information."))
+}
+
 /// Where a file system is to be mounted now; `None` where it is not, and nobody asked for it by name.
 fn place(info: &DatasetInfo, asked: Asked) -> Result<Option<String>, Failure> {
     let refuse = |reason: &str| Err(Failure::cannot(FailureKind::Invalid, "mount", &info.name, reason));
@@ -287,7 +442,7 @@ fn place(info: &DatasetInfo, asked: Asked) -> Result<Option<String>, Failure> {
         (false, 1, path) if path.starts_with('/') => Ok(Some(path.to_owned())),
         (false, ..) => Ok(None),
         (true, 0, _) => refuse("'canmount' property is set to 'off'"),
-        (true, _, "legacy") => refuse("legacy mountpoint"),
+        (true, _, "legacy") => Err(legacy("mount", &info.name, "mount")),
         (true, _, path) if is_redacted && path.starts_with('/') => {
             refuse("Dataset is not complete, was created by receiving a redacted zfs send stream.")
         }

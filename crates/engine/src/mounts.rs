@@ -13,13 +13,15 @@
 //!   (test: `a_parent_is_never_mounted_over_its_child`)
 
 use crate::front::{
-    Front, LetGo, MountFlags, MountOptions, Mounted, PlaceChoice, Shown, Snapdir, Suspended, SyncingThread,
-    UserIds,
+    Front, LetGo, MountFlags, MountOptions, Mounted, OrphanMount, PlaceChoice, Shown, Snapdir, Suspended,
+    SyncingThread, UnmountReach, UserIds,
 };
+use crate::head_sends::{HeadSend, HeadSends};
 use crate::mount_options::Given;
 use crate::names;
 use crate::refusal;
 use control::{Failure, FailureKind, MountInfo};
+use env::boxed;
 use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,6 +32,7 @@ use units::ObjsetId;
 pub struct MountTable {
     front: Option<Arc<dyn Front>>,
     mounted: Mutex<Vec<Arc<Entry>>>,
+    head_sends: HeadSends,
 }
 
 /// A file system that is mounted.
@@ -49,12 +52,13 @@ pub struct Entry {
 impl MountTable {
     /// Nothing yet; what will be is shown by `front`.
     pub fn new(front: Option<Arc<dyn Front>>) -> Self {
-        Self { front, mounted: Mutex::default() }
+        Self { front, mounted: Mutex::default(), head_sends: HeadSends::default() }
     }
 
-    /// What is mounted, but for what others have unmounted.
+    /// What is mounted, but for what others have unmounted and what only others still see.
     pub fn entries(&self) -> Vec<Arc<Entry>> {
-        self.all().into_iter().filter(|entry| !entry.mounted.is_ending()).collect()
+        let is_here = |entry: &Arc<Entry>| !entry.mounted.is_ending() && !entry.mounted.is_elsewhere();
+        self.all().into_iter().filter(is_here).collect()
     }
 
     /// What is mounted, and what was unmounted and is still being made stable.
@@ -75,6 +79,11 @@ impl MountTable {
         self.entries().iter().find(|e| e.is_of(dataset)).map(|e| e.mountpoint.clone())
     }
 
+    /// Returns the options with which a dataset was mounted, or `None` if the dataset is not mounted.
+    pub fn given_of(&self, dataset: &str) -> Option<Given> {
+        self.entries().iter().find(|e| e.is_of(dataset)).map(|e| e.given)
+    }
+
     /// The pool of what is mounted by this name, or at this place.
     pub fn pool_of(&self, target: &str) -> Option<String> {
         let found = self.all().into_iter().find(|entry| entry.is_called(target))?;
@@ -90,12 +99,16 @@ impl MountTable {
         options: &MountOptions,
     ) -> Result<(), Failure> {
         let dataset = options.source.as_str();
-        if self.is_in_the_way(dataset) {
-            return Err(Failure::cannot(FailureKind::Busy, "mount", dataset, "filesystem already mounted"));
+        if let Some(reason) = self.in_the_way(dataset) {
+            return Err(Failure::cannot(FailureKind::Busy, "mount", dataset, &reason));
         }
         let path = Path::new(mountpoint);
         let Some(front) = &self.front else { return Ok(()) };
         let objset = shown.zfs.objset().id();
+        if self.head_sends.has(names::pool_of(dataset), objset) {
+            let reason = "pool or dataset is busy: its head is being sent";
+            return Err(Failure::cannot(FailureKind::Busy, "mount", dataset, reason));
+        }
         self.assert_one_session(dataset, objset);
         let mounted = front.mount(shown, path, options);
         let mounted = mounted.map_err(|e| refusal::mount("mount", dataset, &e))?;
@@ -125,14 +138,50 @@ impl MountTable {
         }
     }
 
-    /// Whether a dataset is mounted, even after it was unmounted by others just now: that ends when its
-    /// data are stable.
-    fn is_in_the_way(&self, dataset: &str) -> bool {
-        let found = self.all().into_iter().find(|entry| entry.is_of(dataset));
-        found.is_some_and(|entry| !entry.mounted.ends_soon())
+    /// Why a dataset cannot be mounted, if it has a session. A session that others ended just now is waited for: it
+    /// lasts until its data are stable.
+    fn in_the_way(&self, dataset: &str) -> Option<String> {
+        let found = self.all().into_iter().find(|entry| entry.is_of(dataset))?;
+        if found.mounted.ends_soon() {
+            return None;
+        }
+        Some(match found.mounted.is_elsewhere() {
+            true => {
+                let by = found
+                    .mounted
+                    .seen_elsewhere()
+                    .unwrap_or_else(|| "an open file or another mount namespace".to_owned());
+                format!("{by} still shows the filesystem; 'zfs unmount -f {dataset}' ends that")
+            }
+            false => "filesystem already mounted".to_owned(),
+        })
+    }
+
+    /// Keeps a dataset from being mounted while its head is sent. Returns `None` if the dataset has
+    /// a session.
+    pub fn begin_head_send(&self, dataset: &str, objset: ObjsetId) -> Option<HeadSend> {
+        let begun = self.head_sends.begin(names::pool_of(dataset), objset);
+        let is_mounted = self.all().iter().any(|entry| entry.is_of(dataset));
+        (!is_mounted).then_some(begun)
+    }
+
+    /// Returns the first of these entries that something else shows too: its mount point, and what shows it.
+    pub fn seen_elsewhere(those: &[Arc<Entry>]) -> Option<(String, String)> {
+        those.iter().find_map(|entry| Some((entry.mountpoint.clone(), entry.mounted.seen_elsewhere()?)))
+    }
+
+    /// Returns the sessions of a dataset and of all below it, in order of mounting.
+    pub fn sessions_below(&self, root: &str) -> Vec<Arc<Entry>> {
+        self.all().into_iter().filter(|entry| names::is_within(&entry.dataset(), root)).collect()
+    }
+
+    /// Returns the sessions of these datasets, in order of mounting.
+    pub fn sessions_of(&self, datasets: &[String]) -> Vec<Arc<Entry>> {
+        self.all().into_iter().filter(|entry| datasets.contains(&entry.dataset())).collect()
     }
 
     /// Takes over what the kernel still has to be written to a dataset and those below it.
+    #[boxed]
     pub async fn write_back_below(&self, root: &str) {
         for entry in self.all().iter().filter(|entry| names::is_within(&entry.dataset(), root)) {
             if let Err(error) = entry.mounted.write_back().await {
@@ -141,24 +190,14 @@ impl MountTable {
         }
     }
 
-    /// Unmounts a dataset and all below it, the deepest first.
-    pub fn unmount_below(&self, root: &str, force: bool) -> Result<(), Failure> {
-        self.unmount_those(|entry| names::is_within(&entry.dataset(), root), force).map(|_| ())
+    /// Unmounts everything by force.
+    pub fn unmount_all(&self) -> Result<(), Failure> {
+        self.unmount_by_force(&self.all())
     }
 
-    /// Unmounts these datasets, wherever they are mounted.
-    pub fn unmount_each(&self, datasets: &[String], force: bool) -> Result<(), Failure> {
-        self.unmount_those(|entry| datasets.contains(&entry.dataset()), force).map(|_| ())
-    }
-
-    /// Unmounts everything.
-    pub fn unmount_all(&self, force: bool) -> Result<(), Failure> {
-        self.unmount_those(|_| true, force).map(|_| ())
-    }
-
-    /// Unmounts one, by dataset or mount point; whether it was there.
-    pub fn unmount_one(&self, target: &str, force: bool) -> Result<bool, Failure> {
-        self.unmount_those(|entry| entry.is_called(target), force)
+    /// Unmounts these entries by force, the last mounted first.
+    pub fn unmount_by_force(&self, those: &[Arc<Entry>]) -> Result<(), Failure> {
+        those.iter().rev().try_for_each(|entry| self.unmount_entry(entry, UnmountReach::ByForce))
     }
 
     /// Takes away directories that mounting made, the deepest first. Those with something in them, or
@@ -171,6 +210,7 @@ impl MountTable {
 
     /// Has what is mounted of a pool let go of these snapshots, as far as no file in them is open. None of them is
     /// opened before what this gives is dropped.
+    #[boxed]
     pub async fn let_go_of(&self, pool: &str, snapshots: &[ObjsetId]) -> Vec<LetGo> {
         let mut let_go = Vec::new();
         for entry in self.entries() {
@@ -191,6 +231,11 @@ impl MountTable {
         self.front.as_ref().is_none_or(|front| front.is_free(place))
     }
 
+    /// See [`Front::orphans`].
+    pub fn orphans(&self, pool: &str) -> Vec<OrphanMount> {
+        self.front.as_ref().map_or_else(Vec::new, |front| front.orphans(pool))
+    }
+
     /// See [`Front::may_claim`]. Without a front, nothing is ever mounted, and no user chooses a place.
     pub fn may_claim(
         &self,
@@ -205,20 +250,13 @@ impl MountTable {
         }
     }
 
-    /// In the reverse order of mounting; whether there was anything. What refuses stays, and is told.
-    fn unmount_those(&self, meant: impl Fn(&Entry) -> bool, force: bool) -> Result<bool, Failure> {
-        let those: Vec<_> = self.all().into_iter().rev().filter(|entry| meant(entry)).collect();
-        for entry in &those {
-            self.unmount_entry(entry, force)?;
-        }
-        Ok(!those.is_empty())
-    }
-
-    /// Unmounts one of the entries.
-    pub fn unmount_entry(&self, entry: &Arc<Entry>, force: bool) -> Result<(), Failure> {
-        let unmounted = entry.mounted.unmount(force);
+    /// Unmounts one of the entries. A session that something else still shows stays in the table.
+    pub fn unmount_entry(&self, entry: &Arc<Entry>, reach: UnmountReach) -> Result<(), Failure> {
+        let unmounted = entry.mounted.unmount(reach);
         unmounted.map_err(|e| refusal::mount("unmount", &entry.mountpoint, &e))?;
-        self.mounted.lock().retain(|other| !Arc::ptr_eq(other, entry));
+        if !entry.mounted.is_elsewhere() {
+            self.mounted.lock().retain(|other| !Arc::ptr_eq(other, entry));
+        }
         Ok(())
     }
 
@@ -229,6 +267,11 @@ impl MountTable {
 }
 
 impl Entry {
+    /// True if it was unmounted, and something else still shows it.
+    pub fn is_elsewhere(&self) -> bool {
+        self.mounted.is_elsewhere()
+    }
+
     /// Returns the present name of the dataset.
     pub fn dataset(&self) -> String {
         self.dataset.lock().clone()
@@ -244,6 +287,7 @@ impl Entry {
     }
 
     /// Suspends the requests. Returns `None` if the dataset must be unmounted for an exchange.
+    #[boxed]
     pub async fn suspend(&self) -> Result<Option<Box<dyn Suspended>>, Failure> {
         self.mounted.suspend().await.map_err(|e| refusal::mount("suspend", &self.mountpoint, &e))
     }

@@ -2,6 +2,7 @@
 
 use crate::Holder;
 use crate::admit::{Claim, Facts, LeafFacts};
+use crate::siblings;
 use crate::spec::VdevSpec;
 use control::{Failure, FailureKind};
 use env::{Device, DeviceError, OpenMode};
@@ -9,7 +10,7 @@ use futures::future::join_all;
 use std::path::Path;
 use std::sync::Arc;
 use units::LeafOffset;
-use vdev::{LabelUse, PoolState, label_use};
+use vdev::{LabelUse, Leaf, PoolState, label_use};
 
 impl Holder {
     /// Looks at all devices of a specification.
@@ -77,7 +78,9 @@ impl Holder {
         let device = device?;
         let holds = |held: &crate::Held| {
             let leaves = held.pool.vdevs().leaves().into_iter().chain(held.pool.cache_leaves());
-            leaves.into_iter().any(|leaf| self.machine.identity(&leaf.path()) == Some(device))
+            let is_it =
+                |leaf: &Leaf| siblings::has(leaf) && self.machine.identity(&leaf.path()) == Some(device);
+            leaves.into_iter().any(|leaf| is_it(&leaf))
         };
         let here = self.all().into_iter().find(|held| holds(held)).map(|held| held.pool.name());
         here.or_else(|| self.siblings.holder(|path| self.machine.identity(path) == Some(device)))

@@ -13,6 +13,7 @@
 //! (test: `what_is_refused_has_changed_nothing`)
 
 use crate::datasets::cannot_open;
+use crate::front::UnmountReach;
 use crate::mount_options::FOLLOWED;
 use crate::taken::MountPlaces;
 use crate::{Held, Holder, refusal};
@@ -60,6 +61,13 @@ impl PropChange {
     pub fn inherit(dataset: &str, property: &str, how: Inherit) -> Self {
         Self { dataset: dataset.to_owned(), property: property.to_owned(), to: NewValue::Inherit(how) }
     }
+
+    /// Returns true for `canmount=on` and `canmount=noauto`. With these values, no file system is
+    /// mounted or unmounted.
+    fn only_permits_mounts(&self) -> bool {
+        let is_off = |value: &PropValue| value.number() == Some(0);
+        self.property == "canmount" && matches!(&self.to, NewValue::Set(value) if !is_off(value))
+    }
 }
 
 /// True for a property that no mount depends on.
@@ -98,21 +106,35 @@ impl Holder {
     ) -> Result<PropChange, Failure> {
         let back = self.way_back(held, &change).await?;
         let name = change.property.as_str();
-        let moves = MOUNTED_AGAIN.contains(&name) && !(stay && PLACING.contains(&name));
+        let stays = stay && PLACING.contains(&name) || change.only_permits_mounts();
+        let moves = MOUNTED_AGAIN.contains(&name) && !stays;
         if moves && self.has_another_effect(held, &change).await? {
             self.change_and_mount_again(held, &change, &back).await?;
-            return Ok(back);
+        } else {
+            self.change_in_place(held, &change, &back).await?;
         }
-        self.precede(&change).await;
-        self.store(held, &change).await?;
-        if let Err(failure) = self.follow(held, &change).await {
-            let undone = self.store(held, &back).await.and(self.follow(held, &back).await);
-            return Err(match undone {
-                Ok(()) => failure,
-                Err(stays) => stays.stderr.into_iter().fold(failure, Failure::and),
-            });
+        // A new mount point also mounts datasets that were not mounted before.
+        if moves && name == "mountpoint" {
+            self.mount_others(held, &change.dataset).await?;
         }
         Ok(back)
+    }
+
+    /// Changes a property that sessions follow.
+    async fn change_in_place(
+        &self,
+        held: &Held,
+        change: &PropChange,
+        back: &PropChange,
+    ) -> Result<(), Failure> {
+        self.precede(change).await;
+        self.store(held, change).await?;
+        let Err(failure) = self.follow(held, change).await else { return Ok(()) };
+        let undone = self.store(held, back).await.and(self.follow(held, back).await);
+        Err(match undone {
+            Ok(()) => failure,
+            Err(stays) => stays.stderr.into_iter().fold(failure, Failure::and),
+        })
     }
 
     /// Changes a property that is fixed for sessions: unmounts the datasets and mounts them again.
@@ -130,19 +152,11 @@ impl Holder {
             }
             false => (self.named_below(root), MountPlaces::Former),
         };
-        let taken = self.take(&those, false).await?;
+        let taken = self.take(&those, UnmountReach::Everywhere).await?;
         if let Err(failure) = self.store(held, change).await {
             return Err(self.put_back_after(&taken, failure).await);
         }
-        // With a new mount point, datasets that were not mounted before may be mounted too.
-        let others = match property {
-            "mountpoint" => self.due_at_place_of(held, root).await,
-            _ => Ok(Vec::new()),
-        };
-        let mounted = match others {
-            Ok(others) => self.mount_taken(held, &taken, places, others).await,
-            Err(failure) => Err(failure),
-        };
+        let mounted = self.mount_taken(held, &taken, places).await;
         let Err(failure) = mounted else { return Ok(()) };
         let failure = match self.store(held, back).await {
             Ok(()) => failure,

@@ -25,7 +25,7 @@ pub use control::{Prop, Props, Source, Value};
 pub use dataset::DATASET_PROPS;
 pub use owner::OwnerProp;
 pub use pool::{POOL_FEATURES, POOL_PROPS};
-pub use show::{Style, clock, ctime, event_time, minute, moment};
+pub use show::{Style, clock, ctime, event_time, minute, moment, zoned_time};
 
 /// A word of a choice and the number that stands for it on disk.
 pub type Choice = (&'static str, u64);

@@ -11,6 +11,7 @@ mod words;
 
 use crate::align::Followed;
 use crate::create::dataset_props;
+use crate::front::UnmountReach;
 use crate::package::Package;
 use crate::props::{Occasion, dataset_prop};
 use crate::taken::MountPlaces;
@@ -386,7 +387,7 @@ impl Holder {
             return Err(cannot(&format!("destination '{parent}' does not exist")));
         }
         let _turn = self.turns.of(&held.pool.name(), "receive").await;
-        self.create_parents(held, parent, call.maker.as_ref().map(u32::from)).await
+        self.create_parents(held, parent, call.maker.as_ref()).await
     }
 
     /// Receives a stream. A stream that continues an interrupted one waits until the received part
@@ -446,7 +447,8 @@ impl Holder {
             }
         };
         let those = if suspended.is_some() { Vec::new() } else { self.mounted_under(head) };
-        let taken = match self.take(&those, call.force || call.force_unmount).await {
+        let taken = match self.take(&those, UnmountReach::for_change(call.force || call.force_unmount)).await
+        {
             Ok(taken) => taken,
             Err(in_use) => {
                 received.give_up().await;

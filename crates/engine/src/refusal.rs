@@ -142,6 +142,16 @@ pub fn scrub_reason(refusal: ScrubRefusal) -> &'static str {
         ScrubRefusal::Paused => "scrub is paused; use 'zpool scrub' to resume scrub",
         ScrubRefusal::None => "there is no active scrub",
         ScrubRefusal::Resilvering => "currently resilvering",
+        ScrubRefusal::PausedToCancel => {
+            "scrub is paused; use 'zpool scrub' to resume or 'zpool scrub -s' to cancel scrub"
+        }
+        ScrubRefusal::ErrorScrubbing => {
+            "currently error scrubbing; use 'zpool scrub -s' to cancel error scrub"
+        }
+        ScrubRefusal::ErrorScrubPaused => "error scrub is paused; use 'zpool scrub -e' to resume error scrub",
+        ScrubRefusal::NoErrorLogs => {
+            "the feature head_errlog is not enabled; use 'zpool set feature@head_errlog=enabled' to enable the feature"
+        }
     }
 }
 
@@ -244,7 +254,9 @@ pub fn mount(verb: &str, what: &str, error: &MountError) -> Failure {
     let (kind, reason) = match error {
         MountError::NotEmpty { .. } => (FailureKind::Busy, "directory is not empty".to_owned()),
         MountError::Busy { .. } => (FailureKind::Busy, "pool or dataset is busy".to_owned()),
-        MountError::Hides { .. } | MountError::Unfinished { .. } => (FailureKind::Busy, error.to_string()),
+        MountError::Hides { .. } | MountError::Unfinished { .. } | MountError::SeenElsewhere { .. } => {
+            (FailureKind::Busy, error.to_string())
+        }
         MountError::MountPoint { .. } | MountError::Refused { .. } | MountError::Short(_) => {
             (FailureKind::Other, chain(error))
         }

@@ -1,5 +1,6 @@
 //! Renaming datasets, and moving what is mounted with them.
 
+use crate::front::UnmountReach;
 use crate::taken::{MountPlaces, TakenMount};
 use crate::{Held, Holder, names, refusal};
 use control::{DatasetRename, Failure, FailureKind};
@@ -26,14 +27,14 @@ impl Holder {
         self.refuse_receiving(&held, "rename", &below).await?;
         let taken = match call.keep_mounted {
             true => Vec::new(),
-            false => self.take(&self.named_below(name), call.force).await?,
+            false => self.take(&self.named_below(name), UnmountReach::for_change(call.force)).await?,
         };
         if let Err(error) = held.pool.rename_dataset(name, new).await {
             return Err(self.put_back_after(&taken, refusal::pool("rename", name, &error)).await);
         }
         self.mounts.rename_below(name, new);
         let now: Vec<TakenMount> = taken.iter().map(|one| one.renamed(name, new)).collect();
-        if let Err(failure) = self.mount_taken(&held, &now, MountPlaces::Present, Vec::new()).await {
+        if let Err(failure) = self.mount_taken(&held, &now, MountPlaces::Present).await {
             return Err(self.rename_back(&held, &call, &taken, failure).await);
         }
         tracing::info!(name, new, "renamed");

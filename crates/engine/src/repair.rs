@@ -1,13 +1,15 @@
 //! Scrub, clear and checkpoint, and what they leave to tell.
 
+use crate::attach::{IS_SPARE, Meant, meant};
 use crate::{Held, Holder, refusal};
 use control::{
-    Failure, FailureKind, PoolCheckpoint, PoolClear, PoolInfo, PoolScrub, RemovalInfo, ScanFunction,
-    ScanInfo, ScanState, ScrubHow,
+    ErrorScrubInfo, Failure, FailureKind, PoolCheckpoint, PoolClear, PoolInfo, PoolPrefetch, PoolScrub,
+    RemovalInfo, ScanFunction, ScanInfo, ScanState, ScrubHow, SharedTable,
 };
+use env::boxed;
 use ondisk::dsl::scan::{func, state};
 use ondisk::indirect::RemovingPhys;
-use pool::{DamagedObject, EvacuationReport, PoolError, ScanReport};
+use pool::{DamagedObject, ErrorScrubReport, EvacuationReport, PoolError, ScanReport};
 use std::collections::{BTreeMap, BTreeSet};
 use units::{Guid, VdevId};
 use vdev::Leaf;
@@ -17,6 +19,9 @@ impl Holder {
         let held = self.pool(&call.pool)?;
         let (verb, done) = match call.how {
             ScrubHow::Start => ("scrub", held.pool.scrub().await),
+            ScrubHow::StartSinceLast => ("scrub", held.pool.scrub_since_last().await),
+            ScrubHow::StartErrors => ("scrub", held.pool.scrub_errors().await),
+            ScrubHow::Resilver => ("restart resilver", held.pool.resilver().await),
             ScrubHow::Pause => ("pause scrubbing", held.pool.pause_scrub().await),
             ScrubHow::Stop => ("cancel scrubbing", held.pool.cancel_scrub().await),
         };
@@ -31,6 +36,16 @@ impl Holder {
                 Ok(())
             }
         }
+    }
+
+    /// Reads tables of shared blocks ahead.
+    pub(super) async fn prefetch(&self, call: PoolPrefetch) -> Result<(), Failure> {
+        let held = self.pool(&call.pool)?;
+        let done = match call.table {
+            SharedTable::Ddt => held.pool.prefetch_ddt().await,
+            SharedTable::Brt => held.pool.prefetch_brt().await,
+        };
+        done.map_err(|error| refusal::pool("prefetch", &call.pool, &error))
     }
 
     /// Keeps the pool's state, or begins to give up the one that is kept.
@@ -59,6 +74,10 @@ impl Holder {
         if held.pool.is_read_only() {
             return refuse("pool is read-only");
         }
+        if call.vdev.is_some_and(|guid| matches!(meant(&held, Guid::new(guid)), Meant::Spare)) {
+            let line = format!("cannot clear errors for {}: {IS_SPARE}", call.device);
+            return Err(Failure::new(FailureKind::Invalid, line));
+        }
         let is_meant = |guid: Guid| call.vdev.is_none_or(|wanted| wanted == guid.get());
         let tops = held.pool.vdevs().tops().into_iter().filter(|top| is_meant(top.guid()));
         let whole: BTreeSet<VdevId> =
@@ -73,9 +92,11 @@ impl Holder {
 }
 
 /// What is told of a pool's scan, of a removal, and of its damage.
+#[boxed]
 pub async fn put(info: &mut PoolInfo, held: &Held, mounted: &BTreeMap<String, String>, now_secs: u64) {
     info.removal = held.pool.evacuation().and_then(|report| removal_info(&report, now_secs));
     info.scan = held.pool.scan().and_then(|report| scan_info(&report, now_secs));
+    info.error_scrub = held.pool.error_scrub().and_then(|report| error_scrub_info(&report));
     let damaged = held.pool.damaged_objects().await;
     info.error_count = held.pool.data_errors().await.len() as u64;
     info.error_files = damaged.iter().map(|object| name_of(object, mounted)).collect();
@@ -127,6 +148,24 @@ fn scan_info(report: &ScanReport, now_secs: u64) -> Option<ScanInfo> {
         pass_bytes: report.pass.examined,
         pass_start_secs: report.pass.start,
         pass_secs: now_secs.saturating_sub(report.pass.start),
+    })
+}
+
+fn error_scrub_info(report: &ErrorScrubReport) -> Option<ErrorScrubInfo> {
+    let phys = &report.phys;
+    let state = match phys.state.get() {
+        state::ERROR_SCRUBBING => ScanState::Scanning,
+        state::FINISHED => ScanState::Finished,
+        state::CANCELED => ScanState::Canceled,
+        _ => return None,
+    };
+    Some(ErrorScrubInfo {
+        state,
+        start_secs: phys.start_time.get(),
+        end_secs: phys.end_time.get(),
+        paused_secs: report.paused_at,
+        examined_blocks: phys.examined.get(),
+        left_blocks: phys.to_examine.get(),
     })
 }
 

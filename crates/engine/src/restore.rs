@@ -4,7 +4,7 @@
 //!  cache file ─► as this host left it? ─► opened, logs replayed, mounted
 //!                     │ no                     │ fails
 //!                     ▼                        ▼
-//!                 absent: told of in the log, by `daemon status` and when somebody asks for it
+//!                 absent: UNAVAIL in lists; the log and `daemon status` have the reason (see `absent`)
 //! ```
 //! A pool whose opening ended the last daemon is left out: see `opening`.
 //!
@@ -12,13 +12,15 @@
 //! alone, see `pool`'s `owner`. One that was exported or destroyed elsewhere, or whose devices have
 //! been away for a month, is not tried again.
 
+use crate::absent::{Presence, presence};
 use crate::cache::{CacheError, CachedPool, PoolCache};
 use crate::cachefile::CacheFile;
 use crate::held::Held;
 use crate::opening::boot_of;
 use crate::replay::ReplayTeller;
 use crate::{Holder, refusal};
-use control::Failure;
+use control::{Failure, FailureKind};
+use env::Machine;
 use pool::{ImportSpec, Left, Pool, PoolError};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,8 +35,20 @@ pub struct Absent {
     pub cached: CachedPool,
     /// Why, in the words of an import.
     pub why: Failure,
-    /// It stays in the cache file, and is tried again at the next start.
+    /// The pool stays in the cache file. The daemon tries to open the pool again when other devices are there, and at the
+    /// next start.
     pub is_tried_again: bool,
+    /// What its paths led to at the last attempt.
+    pub tried: Presence,
+    /// What its paths led to at the last look.
+    pub seen: Presence,
+}
+
+impl Absent {
+    fn new(machine: &dyn Machine, cached: CachedPool, why: Failure, is_tried_again: bool) -> Self {
+        let tried = presence(machine, &cached);
+        Self { cached, why, is_tried_again, seen: tried.clone(), tried }
+    }
 }
 
 /// What is done with the file systems of the pools.
@@ -77,6 +91,7 @@ impl Holder {
             }
         }
         self.remember();
+        self.follow_absent();
     }
 
     /// Writes down that a pool is being opened, and that the opening of the pools before it has ended.
@@ -91,14 +106,20 @@ impl Holder {
     fn leave_out(&self, cached: CachedPool, why: Failure) {
         tracing::error!(pool = cached.name, reason = %why, "left out");
         self.waiting.lock().retain(|waiting| waiting.guid != cached.guid);
-        self.absent.lock().push(Absent { cached, why, is_tried_again: true });
+        self.absent.lock().push(Absent::new(&*self.machine, cached, why, true));
     }
 
-    async fn restore_one(&self, cached: CachedPool, at_start: AtStart) {
+    pub(super) async fn restore_one(&self, cached: CachedPool, at_start: AtStart) {
+        if self.pools.read().contains_key(&cached.name) {
+            let reason = "another pool of that name is open";
+            let why = Failure::cannot(FailureKind::Exists, "open", &cached.name, reason);
+            return self.leave_out(cached, why);
+        }
         let spec = ImportSpec {
             paths: cached.devices.iter().map(PathBuf::from).collect(),
             guid: Some(Guid::new(cached.guid)),
             new_name: Some(cached.name.clone()),
+            is_name_temporary: cached.has_temporary_name,
             left: Some(Left {
                 hostid: cached.hostid,
                 txg: Txg::new(cached.txg),
@@ -134,7 +155,7 @@ impl Holder {
         self.share_memory();
         tracing::info!(pool = name, "brought back");
         if at_start == AtStart::Mount
-            && let Err(failure) = self.mount_automatic(&held).await
+            && let Err(failure) = self.mount_restored(&held).await
         {
             tracing::error!(pool = name, %failure, "not all mounted");
         }
@@ -156,9 +177,13 @@ impl Holder {
             tracing::warn!(pool = cached.name, "is not tried again");
         }
         self.waiting.lock().retain(|waiting| waiting.guid != cached.guid);
+        // Somebody has imported the pool meanwhile.
+        if self.all().iter().any(|held| held.pool.guid().get() == cached.guid) {
+            return;
+        }
         // The attempt has ended.
         cached.opening = None;
-        self.absent.lock().push(Absent { cached, why, is_tried_again });
+        self.absent.lock().push(Absent::new(&*self.machine, cached, why, is_tried_again));
     }
 
     /// Whether no log is missing but those that were given up before.

@@ -1,6 +1,7 @@
 //! Going back to what a dataset was when a snapshot was made.
 
 use crate::destruction;
+use crate::front::UnmountReach;
 use crate::lineage::{Lineage, Snapshot};
 use crate::mounts::Entry;
 use crate::{Held, Holder, names, refusal};
@@ -23,7 +24,7 @@ impl Holder {
             return rolled_back.and(self.resume(&held, head, suspended).await);
         }
         // What is in use is found out before anything is destroyed.
-        let taken = self.take(&self.mounted_under(head), call.force).await?;
+        let taken = self.take(&self.mounted_under(head), UnmountReach::for_change(call.force)).await?;
         let rolled_back = self.go_back(&held, plan, &call).await;
         rolled_back.and(self.put_back_what_is_there(&held, &taken).await)
     }

@@ -8,6 +8,7 @@
 //! snapshot than when the plan was made, the send ends with an error.
 
 use crate::gather::Gathering;
+use crate::head_sends::HeadSend;
 use crate::lineage::{Lineage, Snapshot};
 use crate::package::{Package, PackageStream};
 use crate::streams::Until;
@@ -43,6 +44,15 @@ pub struct Part {
 }
 
 impl Part {
+    /// Returns the part for the head of a dataset, with OpenZFS's name of a head in a stream.
+    fn of_head(dataset: &str, from: Option<&str>) -> Self {
+        Self { sent_as: format!("{dataset}@--head--"), ..Self::of(dataset, from) }
+    }
+
+    fn is_head(&self) -> bool {
+        !self.snapshot.contains('@')
+    }
+
     /// A snapshot that is sent under its own name.
     fn of(snapshot: &str, from: Option<&str>) -> Self {
         let is_of_clone = from.is_some_and(|from| names::head_of(from) != names::head_of(snapshot));
@@ -250,12 +260,29 @@ impl Holder {
         sink: &mut Sink,
     ) -> Result<(), Failure> {
         for part in parts {
+            let _unmounted =
+                if part.is_head() { self.begin_head_send(held, &part.snapshot).await? } else { None };
             let (order, objset) = self.opened(held, call, part).await?;
             let sent = stream::send(&objset, &order, &mut *sink).await;
             let sent = sent.map_err(|error| cannot_send(&part.snapshot, &error))?;
             tracing::info!(snapshot = part.snapshot, bytes = sent.stream_bytes(), "sent");
         }
         Ok(())
+    }
+
+    /// Makes the head of a dataset ready to be sent: the dataset stays unmounted, and all writes
+    /// are in the head on disk. In a pool that is open for reading only, nothing can change, and
+    /// the dataset may be mounted.
+    async fn begin_head_send(&self, held: &Held, dataset: &str) -> Result<Option<HeadSend>, Failure> {
+        if held.pool.is_read_only() {
+            return Ok(None);
+        }
+        let objset = self.dataset(held, dataset).await?.objset();
+        let begun = self.mounts.begin_head_send(dataset, objset);
+        let begun = begun.ok_or_else(|| refuse(FailureKind::Busy, dataset, "Device or resource busy"))?;
+        self.replay_before(held).await;
+        held.pool.sync_now().await.map_err(|error| refusal::pool("sync", dataset, &error))?;
+        Ok(Some(begun))
     }
 
     async fn pinned(&self, held: &Held, parts: &[Part]) -> Result<PinnedSnapshots, Failure> {
@@ -315,7 +342,9 @@ impl Holder {
             }
             None => None,
         };
-        if origin.as_ref().is_some_and(|origin| origin.creation_txg.get() >= phys.creation_txg.get()) {
+        let is_before = |origin: &Origin| origin.creation_txg.get() < phys.creation_txg.get();
+        // A head is older than its own snapshots.
+        if !part.is_head() && !origin.as_ref().is_none_or(is_before) {
             return Err(not_earlier(&part.snapshot));
         }
         let (large_blocks, embedded, compressed) = (call.large_blocks, call.embedded, call.compressed);
@@ -370,13 +399,16 @@ pub(super) async fn features(held: &Held, dataset: &DatasetName) -> Result<Featu
 /// When what is sent, or what it starts from, is not there, or the one does not come after the other.
 pub fn plan(lineage: &Lineage, marks: &[Snapshot], call: &DatasetSend) -> Result<Vec<Part>, Failure> {
     let name = call.snapshot.as_str();
-    if !name.contains('@') {
-        let reason = "sending what is not a snapshot is not supported yet";
-        return Err(refuse(FailureKind::Unsupported, name, reason));
-    }
-    let snapshot = lineage.snapshot(name).ok_or_else(|| Failure::no_such_dataset(name))?;
+    let is_head = !name.contains(['@', '#']);
+    let part = |from| if is_head { Part::of_head(name, from) } else { Part::of(name, from) };
+    // A head is later than all of its snapshots.
+    let createtxg = match lineage.snapshot(name) {
+        Some(snapshot) => snapshot.createtxg,
+        None if is_head => u64::MAX,
+        None => return Err(Failure::no_such_dataset(name)),
+    };
     let Some(from) = call.from.as_deref() else {
-        return Ok(vec![Part::of(name, None)]);
+        return Ok(vec![part(None)]);
     };
     let source = match from.contains('#') {
         true => marks.iter().find(|mark| mark.name == from).ok_or_else(|| no_source(name, from))?,
@@ -384,10 +416,13 @@ pub fn plan(lineage: &Lineage, marks: &[Snapshot], call: &DatasetSend) -> Result
     };
     let head = names::head_of(name);
     let is_history = lineage.is_history_of(head, names::head_of(from), source.createtxg);
-    if !is_history || source.createtxg >= snapshot.createtxg {
+    if !is_history || source.createtxg >= createtxg {
         return Err(not_earlier(name));
     }
-    let is_between = |other: &&Snapshot| (source.createtxg..snapshot.createtxg).contains(&other.createtxg);
+    if is_head {
+        return Ok(vec![part(Some(from))]);
+    }
+    let is_between = |other: &&Snapshot| (source.createtxg..createtxg).contains(&other.createtxg);
     let between = lineage.snapshots_of(head).iter().filter(|other| call.all && is_between(other));
     let between = between.map(|other| other.name.as_str()).filter(|other| *other != from);
     let mut parts: Vec<Part> = Vec::new();
@@ -481,6 +516,9 @@ mod tests {
         assert_eq!(planned("p/c@4", Some("p/a@1"), false), parts(&[("p/c@4", "p/a@1")]));
         assert_eq!(planned("p/a@3", Some("p/a@1"), true), parts(&[("p/a@2", "p/a@1"), ("p/a@3", "p/a@2")]));
         assert_eq!(planned("p/c@4", Some("p/a@2"), true), parts(&[("p/c@4", "p/a@2")]));
+        assert_eq!(planned("p/a", None, false), parts(&[("p/a", "")]));
+        assert_eq!(planned("p/a", Some("p/a@3"), false), parts(&[("p/a", "p/a@3")]));
+        assert_eq!(planned("p/c", Some("p/a#2"), false), parts(&[("p/c", "p/a#2")]));
     }
 
     #[test]
@@ -491,6 +529,7 @@ mod tests {
             assert_eq!(planned("p/a@1", Some(from), false), later("p/a@1"), "{from}");
         }
         assert_eq!(planned("p/c@4", Some("p/a@3"), false), later("p/c@4"));
+        assert_eq!(planned("p/c", Some("p/a@3"), false), later("p/c"), "of later than the origin");
         assert_eq!(planned("p/a@9", None, false), Err("cannot open 'p/a@9': dataset does not exist".into()));
         assert_eq!(
             planned("p/a@2", Some("p/a@9"), false),

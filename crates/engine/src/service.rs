@@ -3,9 +3,11 @@
 use crate::names;
 use crate::restore::{Absent, AtStart};
 use crate::{Engine, Held, Holder, info, refusal, repair};
+use async_trait::async_trait;
 use control::*;
-use env::{BoxFuture, impatient};
+use env::{BoxFuture, boxed, impatient};
 use futures::channel::oneshot;
+use pool::BackgroundWork;
 use std::future::Future;
 use std::sync::Arc;
 use vdev::PoolState;
@@ -81,10 +83,10 @@ impl Engine {
             due.extend(of_pool);
             outcome = outcome.and(found);
         }
-        due.sort();
-        for (_, dataset) in due {
-            let (pool, call) = (names::pool_of(&dataset).to_owned(), call.clone());
-            let mount = async move |holder: Arc<Holder>| holder.mount_one_of_all(&dataset, &call).await;
+        due.sort_by(|a, b| a.order().cmp(&b.order()));
+        for due in due {
+            let pool = names::pool_of(due.mount.dataset.as_deref().unwrap_or_default()).to_owned();
+            let mount = async move |holder: Arc<Holder>| holder.mount_due(&due.mount).await;
             outcome = outcome.and(self.in_turn(&pool, "mount", mount).await);
         }
         outcome
@@ -94,7 +96,9 @@ impl Engine {
     async fn unmount_all(&self, force: bool) -> Done {
         for mount in self.0.mounts.list().into_iter().rev() {
             let pool = names::pool_of(&mount.dataset).to_owned();
-            let unmount = async move |holder: Arc<Holder>| holder.mounts.unmount_one(&mount.dataset, force);
+            let unmount = async move |holder: Arc<Holder>| {
+                holder.unmount(&mount.mountpoint, force, UnmountScope::OfAll).await
+            };
             self.in_turn(&pool, "unmount", unmount).await?;
         }
         Ok(())
@@ -112,6 +116,7 @@ impl Engine {
     }
 }
 
+#[async_trait]
 impl Service for Engine {
     async fn pool_create(&self, call: PoolCreate) -> Done {
         self.change("create", call, async |holder, call| holder.create(call).await).await
@@ -144,6 +149,10 @@ impl Service for Engine {
 
     async fn pool_split(&self, call: PoolSplit) -> Done<SplitOff> {
         self.change("split", call, async |holder, call| holder.split(call).await).await
+    }
+
+    async fn pool_prefetch(&self, call: PoolPrefetch) -> Done {
+        self.run(async move |holder| holder.prefetch(call).await).await
     }
 
     async fn pool_reopen(&self, call: PoolReopen) -> Done {
@@ -242,12 +251,28 @@ impl Service for Engine {
         self.in_turn(&pool, "zinject", async move |holder| holder.declare_bad(call).await).await
     }
 
-    async fn pool_list(&self, _: PoolList) -> Done<Vec<PoolInfo>> {
-        self.run(async move |holder| Ok(holder.list_pools().await)).await
+    async fn pool_list(&self, call: PoolList) -> Done<Vec<PoolInfo>> {
+        self.run(async move |holder| {
+            if call.with_absent {
+                holder.try_complete().await;
+            }
+            let mut pools = holder.list_pools().await;
+            mark_shared_spares(&mut pools);
+            if call.with_absent {
+                pools.extend(holder.absent_infos());
+                pools.sort_by(|a, b| a.name.cmp(&b.name));
+            }
+            Ok(pools)
+        })
+        .await
     }
 
     async fn pool_io(&self, call: PoolIo) -> Done<PoolIoInfo> {
         self.run(async move |holder| holder.pool_io(&call)).await
+    }
+
+    async fn pool_counts(&self, call: PoolCounts) -> Done<PoolCounted> {
+        self.run(async move |holder| holder.counts(&call)).await
     }
 
     async fn pool_log_facts(&self, call: PoolLogFacts) -> Done<LogFacts> {
@@ -325,9 +350,8 @@ impl Service for Engine {
     async fn process_due_mounts(&self, call: ProcessDueMounts) -> Done<DueMounts> {
         let pool = call.pool.clone();
         let find = async move |holder: Arc<Holder>| holder.due_mounts(&call.pool, &call.mount).await;
-        let (due, found) = self.in_turn(&pool, "mount", find).await;
-        let mounts = due.into_iter().map(|(place, dataset)| (place.to_string_lossy().into_owned(), dataset));
-        Ok(DueMounts { mounts: mounts.collect(), failure: found.err() })
+        let (mounts, found) = self.in_turn(&pool, "mount", find).await;
+        Ok(DueMounts { mounts, failure: found.err() })
     }
 
     async fn process_find(&self, call: ProcessFind) -> Done<Vec<FoundDevice>> {
@@ -340,6 +364,14 @@ impl Service for Engine {
 
     async fn process_siblings(&self, call: ProcessSiblings) -> Done {
         self.0.siblings.set(call.siblings);
+        Ok(())
+    }
+
+    async fn process_hold(&self, call: ProcessHold) -> Done {
+        for held in self.0.all() {
+            held.pool.hold_work(BackgroundWork::Scans, call.scans);
+            held.pool.hold_work(BackgroundWork::Removals, call.removals);
+        }
         Ok(())
     }
 
@@ -449,11 +481,11 @@ impl Service for Engine {
     }
 
     async fn unmount(&self, call: Unmount) -> Done {
-        let force = call.force;
-        let Some(target) = call.target else { return self.unmount_all(force).await };
+        let Unmount { target, force, scope } = call;
+        let Some(target) = target else { return self.unmount_all(force).await };
         // What is not mounted at all is refused in nobody's turn.
         let pool = self.0.mounts.pool_of(&target).unwrap_or_default();
-        self.in_turn(&pool, "unmount", async move |holder| holder.unmount(&target, force).await).await
+        self.in_turn(&pool, "unmount", async move |holder| holder.unmount(&target, force, scope).await).await
     }
 
     async fn mounts(&self, _: Mounts) -> Done<Vec<MountInfo>> {
@@ -483,16 +515,19 @@ impl Service for Engine {
 impl Engine {
     /// Brings back the pools of the cache file. Those it cannot it tells in the log, and
     /// in the daemon's status.
+    #[boxed]
     pub async fn restore(&self) {
         self.run(async move |holder| holder.restore_all(AtStart::Mount).await).await;
     }
 
     /// The same, without mounts: who asks mounts the file systems of several engines in one order.
+    #[boxed]
     pub async fn restore_unmounted(&self) {
         self.run(async move |holder| holder.restore_all(AtStart::LeaveUnmounted).await).await;
     }
 
     /// Ends what waits for pools whose devices fail: the daemon is about to end.
+    #[boxed]
     pub async fn stop_waiting(&self) {
         self.0.tuning.ending.begin();
         self.0.streams.end();
@@ -500,6 +535,7 @@ impl Engine {
     }
 
     /// Syncs all pools: the daemon ends.
+    #[boxed]
     pub async fn settle(&self) {
         self.run(async move |holder| holder.settle_all().await).await;
     }

@@ -5,12 +5,13 @@
 
 use crate::cachefile::CacheFile;
 use crate::props::{Occasion, Prop, Props, Source, Value, is_user_prop, parse_pool, pool_prop};
-use crate::{Held, Holder, refusal};
-use control::{Failure, FailureKind, PoolSet};
+use crate::{Held, Holder, names, refusal};
+use control::{DatasetKind, Failure, FailureKind, PoolSet};
 use dsl::PropValue;
+use env::boxed;
 use pool::{Pool, PoolError};
 use std::sync::Arc;
-use units::Ashift;
+use units::{Ashift, ObjectId};
 
 /// Pool properties as given on the command line.
 #[derive(Default)]
@@ -33,9 +34,13 @@ pub struct Settings {
     pub kept: Vec<(String, PropValue)>,
 }
 
-/// Properties that the pool's table keeps as numbers. Others that OpenZFS keeps there are shown where a
-/// pool has them (autoreplace, listsnapshots): nothing heeds them, so they cannot be set.
-const KEPT: [&str; 5] = ["failmode", "autoexpand", "autotrim", "multihost", "delegation"];
+/// Properties that the pool's table keeps as numbers.
+const KEPT: [&str; 7] =
+    ["failmode", "autoexpand", AUTO_REPLACE, "autotrim", "multihost", "delegation", LIST_SNAPSHOTS];
+/// `zfs list` shows snapshots without being asked.
+pub const LIST_SNAPSHOTS: &str = "listsnapshots";
+/// A new device in the place of one that failed replaces the one that failed.
+pub const AUTO_REPLACE: &str = "autoreplace";
 
 /// Why `multihost=on` is refused to a host that others cannot tell.
 const NEEDS_HOSTID: &str = "requires a non-zero system hostid";
@@ -81,10 +86,10 @@ impl Settings {
         Ok(())
     }
 
-    /// Where a pool is to be remembered that is opened under this root: nowhere, for it is so for this
-    /// time only, unless it was said.
-    pub fn cache_file_under(&self, altroot: Option<&str>) -> CacheFile {
-        let unsaid = if altroot.is_some() { CacheFile::Nowhere } else { CacheFile::Own };
+    /// Where a pool is to be remembered: as was said, else in the own list of the daemon. A pool whose name or root does
+    /// not last is remembered nowhere if nothing was said.
+    pub fn cache_file_for(&self, lasts: bool) -> CacheFile {
+        let unsaid = if lasts { CacheFile::Own } else { CacheFile::Nowhere };
         self.cache_file.clone().unwrap_or(unsaid)
     }
 
@@ -95,12 +100,14 @@ impl Settings {
     }
 
     /// Keeps what is to be kept.
+    #[boxed]
     pub async fn keep(&self, held: &Held) -> Result<(), Failure> {
         let kept = self.keep_in(&held.pool).await;
         kept.map_err(|error| refusal::pool("set property for", &held.pool.name(), &error))
     }
 
     /// The same, in a pool that nobody holds.
+    #[boxed]
     pub async fn keep_in(&self, pool: &Arc<Pool>) -> Result<(), PoolError> {
         if self.comment.is_some() && self.comment != pool.comment() {
             pool.set_comment(self.comment.clone()).await?;
@@ -164,7 +171,7 @@ impl Holder {
             ("cachefile", value) => {
                 let file = CacheFile::of(value);
                 self.check_cache_file(&file, &call.pool)?;
-                held.set_cache_file(file);
+                held.set_cache_file(self.cache_files.meant(file));
                 self.remember();
                 Ok(())
             }
@@ -196,16 +203,21 @@ impl Holder {
         let Some(name) = text(value) else { return Ok(None) };
         let refuse =
             |reason: String| Failure::cannot(FailureKind::Invalid, "set property for", &pool, &reason);
-        if crate::names::pool_of(&name) != pool {
+        if names::pool_of(&name) != pool {
             return Err(refuse(format!("'{name}' is an invalid name")));
         }
         let found = held.pool.dsl().resolve(&name).await;
         let found = found.map_err(|_| refuse("dataset does not exist".to_owned()))?;
+        // A snapshot is of the kind of its head.
+        if self.nature_of(held, names::head_of(&name)).await.kind != DatasetKind::Filesystem {
+            return Err(refuse(format!("'{name}' is not a file system")));
+        }
         Ok(Some(PropValue::Number(found.dataset.get())))
     }
 }
 
 /// What was set on a pool, for showing.
+#[boxed]
 pub async fn put(props: &mut Props, held: &Held) {
     let mut local = |name: &str, value: Value| {
         props.insert(name.to_owned(), Prop { value, source: Source::Local });
@@ -239,6 +251,13 @@ pub async fn put(props: &mut Props, held: &Held) {
 }
 
 async fn name_of(held: &Held, object: u64) -> Option<String> {
-    let all = held.pool.dsl().list(&held.pool.name()).await.ok()?;
-    all.into_iter().find(|dataset| dataset.dataset.get() == object).map(|dataset| dataset.name)
+    let dsl = held.pool.dsl();
+    let dir = dsl.dataset(ObjectId::new(object)).await.ok()?.dir.get();
+    let all = dsl.list(&held.pool.name()).await.ok()?;
+    let head = all.into_iter().find(|dataset| dataset.dir.get() == dir)?;
+    if head.dataset.get() == object {
+        return Some(head.name);
+    }
+    let snapshots = dsl.snapshots(&head).await.ok()?;
+    snapshots.into_iter().find(|snapshot| snapshot.dataset.get() == object).map(|snapshot| snapshot.name)
 }

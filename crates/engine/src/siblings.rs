@@ -3,9 +3,11 @@
 //! A daemon that holds all pools itself has no siblings. (test of `cli`: `two_pools_of_one_name_are_not_open_at_once`)
 
 use std::path::Path;
+use std::sync::Arc;
 
 use control::Holdings;
 use parking_lot::RwLock;
+use vdev::Leaf;
 
 use crate::{Held, Holder};
 
@@ -56,13 +58,23 @@ impl Holder {
     }
 }
 
+/// Returns true if a device is the pool's: the device is in use, or a command has taken the device
+/// out of use. A path at which the pool has not found its device may lead to a device of another
+/// pool.
+pub fn has(leaf: &Leaf) -> bool {
+    leaf.device().is_some() || leaf.is_declared_out()
+}
+
 fn holdings_of(held: &Held) -> Holdings {
     let leaves = held.pool.vdevs().leaves().into_iter().chain(held.pool.cache_leaves());
     let text = |path: &Path| path.to_string_lossy().into_owned();
+    let (devices, absent): (Vec<_>, Vec<_>) = leaves.partition(|leaf| has(leaf));
+    let paths = |leaves: Vec<Arc<Leaf>>| leaves.iter().map(|leaf| text(&leaf.path())).collect();
     Holdings {
         pool: held.pool.name(),
         guid: held.pool.guid().get(),
-        devices: leaves.map(|leaf| text(&leaf.path())).collect(),
+        devices: paths(devices),
+        absent: paths(absent),
         spares: held.pool.spares().iter().map(|spare| text(&spare.path)).collect(),
     }
 }

@@ -97,7 +97,8 @@ impl Holder {
         let mut refusals = Vec::new();
         for name in going {
             if name.contains('@') && !self.holds_on(held, name).await?.is_empty() {
-                let line = format!("cannot destroy snapshot {name}: dataset is busy");
+                let why = format!("it's being held. Run 'zfs holds -r {name}' to see holders.");
+                let line = format!("cannot destroy snapshot {name}: {why}");
                 refusals.push(Failure::new(FailureKind::Busy, line));
             }
         }

@@ -11,6 +11,7 @@
 //! - No dataset is mounted over mounts below its mount point.
 //!   (test: `a_parent_is_never_mounted_over_its_child`)
 
+use crate::front::UnmountReach;
 use crate::mount_options::Given;
 use crate::mounts::Entry;
 use crate::turns::Turn;
@@ -28,6 +29,9 @@ pub struct TakenMount {
     pub mountpoint: String,
     /// The options of the former mount.
     pub given: Given,
+    /// The dataset is to be mounted at another place than before, so that its property `overlay`
+    /// counts there.
+    pub is_moved: bool,
 }
 
 /// Mounts that were taken away so that another dataset can be mounted above them, and the turns of
@@ -49,7 +53,8 @@ pub enum MountPlaces {
 
 impl TakenMount {
     fn of(entry: &Entry) -> Self {
-        Self { dataset: entry.dataset(), mountpoint: entry.mountpoint.clone(), given: entry.given }
+        let (dataset, mountpoint) = (entry.dataset(), entry.mountpoint.clone());
+        Self { dataset, mountpoint, given: entry.given, is_moved: false }
     }
 
     /// Returns this mount with its name after `old` was renamed to `new`.
@@ -63,11 +68,15 @@ impl TakenMount {
 
 impl Holder {
     /// Unmounts all of these entries, or none of them.
-    pub(super) async fn take(&self, those: &[Arc<Entry>], force: bool) -> Result<Vec<TakenMount>, Failure> {
+    pub(super) async fn take(
+        &self,
+        those: &[Arc<Entry>],
+        reach: UnmountReach,
+    ) -> Result<Vec<TakenMount>, Failure> {
         let mut taken: Vec<TakenMount> = Vec::new();
         for entry in those.iter().rev() {
             let one = TakenMount::of(entry);
-            if let Err(in_use) = self.mounts.unmount_entry(entry, force) {
+            if let Err(in_use) = self.mounts.unmount_entry(entry, reach) {
                 return Err(self.put_back_after(&taken, in_use).await);
             }
             taken.insert(0, one);
@@ -113,38 +122,44 @@ impl Holder {
         }
     }
 
-    /// Mounts the datasets at these places, and `others` along with them where their properties
-    /// place them. If one cannot be mounted, none is.
+    /// Mounts the datasets at these places. If one cannot be mounted, none is.
     pub(super) async fn mount_taken(
         &self,
         held: &Held,
         taken: &[TakenMount],
         places: MountPlaces,
-        others: Vec<String>,
     ) -> Result<(), Failure> {
         let mut coming = Vec::new();
         for one in taken {
             match places {
                 MountPlaces::Former => coming.push(one.clone()),
                 MountPlaces::Present => {
-                    coming.extend(self.at_present_place(held, &one.dataset, one.given).await?);
+                    coming.extend(self.at_present_place(held, &one.dataset, Some(one)).await?);
                 }
             }
-        }
-        // The datasets that were taken away are due too. They are mounted only once, with the
-        // options of their former mounts.
-        let is_taken = |dataset: &String| taken.iter().any(|one| one.dataset == *dataset);
-        for dataset in others.into_iter().filter(|dataset| !is_taken(dataset)) {
-            coming.extend(self.at_present_place(held, &dataset, Given::default()).await?);
         }
         coming.sort_by(|a, b| Path::new(&a.mountpoint).cmp(Path::new(&b.mountpoint)));
         let mut mounted = Vec::new();
         for one in &coming {
             if let Err(failure) = self.show_below_none(held, one).await {
-                mounted.into_iter().rev().for_each(|entry| _ = self.mounts.unmount_entry(&entry, true));
+                let unmount = |entry| _ = self.mounts.unmount_entry(&entry, UnmountReach::ByForce);
+                mounted.into_iter().rev().for_each(unmount);
                 return Err(failure);
             }
             mounted.extend(self.mounts.entry_of(&one.dataset));
+        }
+        Ok(())
+    }
+
+    /// Mounts a dataset, and the datasets below whose mount points are inherited, if their
+    /// properties ask for a mount and they are not mounted. A dataset that cannot be mounted stays
+    /// unmounted, and the log has the reason, as with OpenZFS.
+    pub(super) async fn mount_others(&self, held: &Held, root: &str) -> Result<(), Failure> {
+        for dataset in self.due_at_place_of(held, root).await? {
+            let Some(one) = self.at_present_place(held, &dataset, None).await? else { continue };
+            if let Err(failure) = self.show_below_none(held, &one).await {
+                tracing::warn!(dataset, %failure, "stays unmounted");
+            }
         }
         Ok(())
     }
@@ -154,10 +169,14 @@ impl Holder {
         &self,
         held: &Held,
         dataset: &str,
-        given: Given,
+        former: Option<&TakenMount>,
     ) -> Result<Option<TakenMount>, Failure> {
-        let place = self.place_again(&self.dataset_info(held, dataset).await?);
-        Ok(place.map(|mountpoint| TakenMount { dataset: dataset.to_owned(), mountpoint, given }))
+        let place = self.place_again(&self.dataset_info(held, dataset).await?, former);
+        let given = former.map(|former| former.given).unwrap_or_default();
+        Ok(place.map(|mountpoint| {
+            let is_moved = former.is_none_or(|former| former.mountpoint != mountpoint);
+            TakenMount { dataset: dataset.to_owned(), mountpoint, given, is_moved }
+        }))
     }
 
     async fn show_below_none(&self, held: &Held, one: &TakenMount) -> Result<(), Failure> {
@@ -187,7 +206,7 @@ impl Holder {
             let turn = turn.ok_or_else(|| hides(dataset, &entry.mountpoint, "whose pool is busy"))?;
             turns.push((pool, turn));
         }
-        match self.take(&those, false).await {
+        match self.take(&those, UnmountReach::Everywhere).await {
             Ok(taken) => Ok(Lifted { taken, _turns: turns }),
             Err(in_use) => {
                 let refused = hides(dataset, mountpoint, "which is in use");

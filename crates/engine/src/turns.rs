@@ -14,7 +14,7 @@
 
 use async_lock::{Mutex as AsyncMutex, MutexGuardArc, RwLock, RwLockReadGuardArc, RwLockWriteGuardArc};
 use control::UnderWay;
-use env::Env;
+use env::{Env, boxed};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,6 +48,7 @@ impl Turns {
     }
 
     /// Waits for a pool's turn, to do `what`. There need not be such a pool yet.
+    #[boxed]
     pub async fn of(&self, pool: &str, what: &'static str) -> Turn {
         let line = self.line(pool);
         let own = line.turn.lock_arc().await;
@@ -66,6 +67,7 @@ impl Turns {
     }
 
     /// Waits until nothing is changed any more; nothing will be while this is held.
+    #[boxed]
     pub async fn all(&self) -> RwLockWriteGuardArc<()> {
         self.everybody.write_arc().await
     }

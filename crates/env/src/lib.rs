@@ -23,6 +23,7 @@ mod shared;
 mod sync;
 mod turn;
 
+pub use boxed::boxed;
 pub use buf::{BufSlice, IO_ALIGN_BYTES, IoBuf};
 pub use env::{BoxFuture, Device, DeviceInfo, Durability, Env, OpenMode};
 pub use error::DeviceError;

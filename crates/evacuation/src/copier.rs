@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use env::{IoClass, in_class};
+use env::{IoClass, boxed, in_class};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use metaslab::{AllocError, Allocator, Class, Hint, Segment};
 use ondisk::Dva;
@@ -48,6 +48,7 @@ struct Placed {
 ///
 /// # Errors
 /// [`EvacuationError::Copy`], [`EvacuationError::NoSpace`]: nothing is allocated then.
+#[boxed]
 pub async fn copy_some(
     zio: &Arc<Zio>,
     top: &Top,

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use dsl::Dsl;
+use env::boxed;
 use ondisk::indirect::{ENTRY_BYTES, MappingPhys, RemovingPhys, entries};
 use units::{ObjectId, SECTOR_BYTES, VdevId};
 use vdev::{Mapping, Top, VdevTree};
@@ -19,6 +20,7 @@ use crate::{EvacuationError, state};
 ///
 /// # Errors
 /// Damage, and those of reading the meta-objset.
+#[boxed]
 pub async fn load(dsl: &Dsl, vdevs: &VdevTree) -> Result<(), EvacuationError> {
     let (removed, leaving) = (vdevs.removed_tops(), leaving_tops(vdevs));
     if removed.is_empty() && leaving.is_empty() {

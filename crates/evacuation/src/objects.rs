@@ -11,6 +11,7 @@ use dmu::zap::Zap;
 use dmu::{Dnode, DnodeSpec, Tx};
 use dsl::Dsl;
 use dsl::features::{DEVICE_REMOVAL, OBSOLETE_COUNTS};
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::indirect::{BirthPhys, ENTRY_BYTES, Entry, MAPPING_BYTES_V0, MappingPhys};
 use ondisk::mos::vdev_zap::{INDIRECT_OBSOLETE_SM, OBSOLETE_COUNTS_ARE_PRECISE};
@@ -32,6 +33,7 @@ const COUNT_BYTES: u64 = 4;
 ///
 /// # Errors
 /// Those of changing the meta-objset.
+#[boxed]
 pub async fn create(dsl: &Dsl, tx: &Tx, top_zap: ObjectId) -> Result<Leaving, EvacuationError> {
     dsl.count_feature(tx, &DEVICE_REMOVAL, 1).await?;
     let mut phys = MappingPhys::default();
@@ -57,6 +59,7 @@ pub async fn create(dsl: &Dsl, tx: &Tx, top_zap: ObjectId) -> Result<Leaving, Ev
 ///
 /// # Errors
 /// Those of changing the meta-objset.
+#[boxed]
 pub async fn append(dsl: &Dsl, tx: &Tx, leaving: Leaving, batch: &Batch) -> Result<(), EvacuationError> {
     let mapping = dsl.mos().hold(leaving.mapping).await?;
     let mut phys = decode(&mapping)?;
@@ -92,6 +95,7 @@ async fn append_birth(dsl: &Dsl, tx: &Tx, births: ObjectId, birth: BirthPhys) ->
 ///
 /// # Errors
 /// Damage, and those of reading the meta-objset.
+#[boxed]
 pub async fn last_birth(dsl: &Dsl, births: ObjectId) -> Result<Option<Txg>, EvacuationError> {
     let births = dsl.mos().hold(births).await?;
     let Some(last) = birth_count(&births)?.checked_sub(1) else { return Ok(None) };
@@ -109,6 +113,7 @@ pub async fn last_birth(dsl: &Dsl, births: ObjectId) -> Result<Option<Txg>, Evac
 ///
 /// # Errors
 /// Those of changing the meta-objset.
+#[boxed]
 pub async fn remove(
     dsl: &Dsl,
     tx: &Tx,

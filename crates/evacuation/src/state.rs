@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dmu::Tx;
 use dmu::zap::ZapValue;
 use dsl::Dsl;
+use env::boxed;
 use ondisk::indirect::RemovingPhys;
 use ondisk::mos::directory::REMOVING;
 use units::BlockId;
@@ -15,6 +16,7 @@ use crate::EvacuationError;
 ///
 /// # Errors
 /// Damage, and those of reading the meta-objset.
+#[boxed]
 pub async fn state(dsl: &Dsl) -> Result<Option<RemovingPhys>, EvacuationError> {
     let object = dsl.directory().object();
     let found = dsl.directory().lookup(REMOVING.as_bytes()).await?;
@@ -26,6 +28,7 @@ pub async fn state(dsl: &Dsl) -> Result<Option<RemovingPhys>, EvacuationError> {
 ///
 /// # Errors
 /// Those of changing the meta-objset.
+#[boxed]
 pub async fn store(dsl: &Dsl, tx: &Tx, phys: &RemovingPhys) -> Result<(), EvacuationError> {
     let words = ZapValue::U64(phys.to_words());
     Ok(dsl.directory().update(tx, REMOVING.as_bytes(), &words).await?)
@@ -36,6 +39,7 @@ pub async fn store(dsl: &Dsl, tx: &Tx, phys: &RemovingPhys) -> Result<(), Evacua
 ///
 /// # Errors
 /// Those of reading and changing the meta-objset.
+#[boxed]
 pub async fn rewrite_directory(dsl: &Dsl, tx: &Tx) -> Result<(), EvacuationError> {
     let dnode = dsl.directory().dnode();
     for block in 0..=dnode.max_block().get() {

@@ -57,11 +57,13 @@ pub mod opcode {
     pub const COPY_FILE_RANGE: u32 = 47;
     pub const SYNCFS: u32 = 50;
     pub const TMPFILE: u32 = 51;
+    pub const STATX: u32 = 52;
 }
 
 /// What the two sides can do (`FUSE_*` of INIT).
 pub mod init {
     pub const ASYNC_READ: u64 = 1 << 0;
+    pub const EXPORT_SUPPORT: u64 = 1 << 4;
     pub const BIG_WRITES: u64 = 1 << 5;
     pub const DONT_MASK: u64 = 1 << 6;
     pub const HAS_IOCTL_DIR: u64 = 1 << 11;
@@ -183,6 +185,14 @@ structures! {
         attr_valid_nsec: u32, attr: Attr,
     }
     AttrOut { attr_valid: u64, attr_valid_nsec: u32, dummy: u32, attr: Attr }
+    StatxIn { getattr_flags: u32, reserved: u32, fh: u64, sx_flags: u32, sx_mask: u32 }
+    StatxTime { secs: i64, nanos: u32, reserved: i32 }
+    Statx {
+        mask: u32, blksize: u32, attributes: u64, nlink: u32, uid: u32, gid: u32, mode: u16, spare0: u16, ino: u64,
+        size: u64, blocks: u64, attributes_mask: u64, atime: StatxTime, btime: StatxTime, ctime: StatxTime,
+        mtime: StatxTime, rdev_major: u32, rdev_minor: u32, dev_major: u32, dev_minor: u32, spare2: [u64; 14],
+    }
+    StatxOut { attr_valid: u64, attr_valid_nsec: u32, flags: u32, spare: [u64; 2], stat: Statx }
     SetattrIn {
         valid: u32, padding: u32, fh: u64, size: u64, lock_owner: u64, atime: u64, mtime: u64, ctime: u64,
         atimensec: u32, mtimensec: u32, ctimensec: u32, mode: u32, unused4: u32, uid: u32, gid: u32, unused5: u32,
@@ -235,6 +245,9 @@ const _: () = assert!(size_of::<OutHeader>() == 16);
 const _: () = assert!(size_of::<InitOut>() == 64);
 const _: () = assert!(size_of::<EntryOut>() == 128);
 const _: () = assert!(size_of::<AttrOut>() == 104);
+const _: () = assert!(size_of::<StatxIn>() == 24);
+const _: () = assert!(size_of::<Statx>() == 256);
+const _: () = assert!(size_of::<StatxOut>() == 288);
 const _: () = assert!(size_of::<SetattrIn>() == 88);
 const _: () = assert!(size_of::<StatfsOut>() == 80);
 const _: () = assert!(size_of::<Dirent>() == 24);

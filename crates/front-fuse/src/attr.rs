@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use units::ObjectId;
 use zpl::{Attributes, DeviceNumber, FileKind, SetTime, Timestamp};
 
-use crate::abi::{Attr, AttrOut, EntryOut, ROOT_ID};
+use crate::abi::{Attr, AttrOut, EntryOut, ROOT_ID, Statx, StatxOut, StatxTime};
 use crate::ctldir::Ctlnode;
 
 /// How long the kernel may believe names, and attributes that only requests change: all requests
@@ -62,12 +62,17 @@ impl Inodes {
 
     pub fn inode(self, object: ObjectId) -> u64 {
         let is_mounted = object == self.root && self.fsid == Fsid::LIVE;
-        if is_mounted { ROOT_ID } else { object.get() | self.fsid.bits() }
+        if is_mounted { ROOT_ID } else { self.number(object) }
+    }
+
+    /// The number of a file for programs. The kernel calls the root 1, and programs see the root's object number.
+    pub fn number(self, object: ObjectId) -> u64 {
+        object.get() | self.fsid.bits()
     }
 
     pub fn attr(self, of: &Attributes) -> Attr {
         Attr {
-            ino: self.inode(of.object),
+            ino: self.number(of.object),
             size: of.size,
             blocks: of.sectors,
             // Seconds before 1970 go as negative numbers.
@@ -91,6 +96,11 @@ impl Inodes {
         AttrOut { attr_valid: valid(of).as_secs(), attr: self.attr(of), ..AttrOut::default() }
     }
 
+    pub fn statx_out(self, of: &Attributes) -> StatxOut {
+        let of_birth = StatxTime { secs: of.crtime.secs, nanos: of.crtime.nanos, reserved: 0 };
+        statx_out(&self.attr_out(of), Some(of_birth))
+    }
+
     pub fn entry_out(self, of: &Attributes) -> EntryOut {
         EntryOut {
             nodeid: self.inode(of.object),
@@ -106,6 +116,33 @@ impl Inodes {
     pub fn no_entry() -> EntryOut {
         EntryOut { entry_valid: LASTING.as_secs(), ..EntryOut::default() }
     }
+}
+
+/// The same attributes as STATX wants them, and the time of birth where there is one.
+pub(crate) fn statx_out(of: &AttrOut, birth: Option<StatxTime>) -> StatxOut {
+    let AttrOut { attr_valid, attr_valid_nsec, attr, .. } = *of;
+    let time = |secs: u64, nanos| StatxTime { secs: secs as i64, nanos, reserved: 0 };
+    let device = decode_device(attr.rdev);
+    let mask = libc::STATX_BASIC_STATS | if birth.is_some() { libc::STATX_BTIME } else { 0 };
+    let stat = Statx {
+        mask,
+        blksize: attr.blksize,
+        nlink: attr.nlink,
+        uid: attr.uid,
+        gid: attr.gid,
+        mode: attr.mode as u16,
+        ino: attr.ino,
+        size: attr.size,
+        blocks: attr.blocks,
+        atime: time(attr.atime, attr.atimensec),
+        btime: birth.unwrap_or_default(),
+        ctime: time(attr.ctime, attr.ctimensec),
+        mtime: time(attr.mtime, attr.mtimensec),
+        rdev_major: device.major,
+        rdev_minor: device.minor,
+        ..Statx::default()
+    };
+    StatxOut { attr_valid, attr_valid_nsec, stat, ..StatxOut::default() }
 }
 
 fn valid(of: &Attributes) -> Duration {

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use units::ObjectId;
-use zpl::{SetAttributes, Timestamp, XattrMode};
+use zpl::{Attributes, SetAttributes, Timestamp, XattrMode};
 
 use crate::abi::{
     GetxattrIn, GetxattrOut, SETXATTR_ACL_KILL_SGID, SetattrIn, SetxattrExt, SetxattrIn, StatfsOut, fattr,
@@ -24,9 +24,33 @@ const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 
 impl Files {
     pub async fn getattr(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
-        let found = self.run(self.zfs.attributes(request.object())).await?;
+        let found = self.attributes_of(request).await?;
         self.reply_attr(&found, reply);
         Ok(())
+    }
+
+    /// The kernel asks so where a program wants the time of birth. An error that says that there is no such request
+    /// would end that for the whole mount.
+    pub async fn statx(&self, request: &Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+        let found = self.attributes_of(request).await?;
+        reply.put(&self.inodes.statx_out(&found));
+        Ok(())
+    }
+
+    async fn attributes_of(&self, request: &Request<'_>) -> Result<Attributes, Errno> {
+        match self.run(self.zfs.attributes(request.object())).await {
+            Err(Errno::STALE) => self.last_of(request.header.nodeid),
+            found => found,
+        }
+    }
+
+    /// Returns the last attributes of an object that was freed. A program can still have the object: as its working
+    /// directory, or by a descriptor with `O_PATH`.
+    ///
+    /// # Errors
+    /// `ESTALE` if the kernel was never told of the inode, or if the object went in an exchange of the file system.
+    fn last_of(&self, inode: u64) -> Result<Attributes, Errno> {
+        self.known.as_ref().and_then(|known| known.last_of(inode)).ok_or(Errno::STALE)
     }
 
     pub async fn setattr(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
@@ -43,18 +67,47 @@ impl Files {
             drop_setid: has(fattr::KILL_SUIDGID),
             ..SetAttributes::default()
         };
-        // The kernel has removed the capabilities already. The protocol leaves it to the file system.
-        if has(fattr::SIZE | fattr::UID | fattr::GID) {
-            self.run(self.zfs.drop_capability(request.object())).await?;
-        }
-        let found = self.run(self.zfs.set_attributes(request.object(), set)).await?;
+        let found = match self
+            .change_attributes(request.object(), set, has(fattr::SIZE | fattr::UID | fattr::GID))
+            .await
+        {
+            Err(Errno::STALE) => self.change_last(request.header.nodeid, &set)?,
+            found => found?,
+        };
         self.reply_attr(&found, reply);
         Ok(())
     }
 
+    async fn change_attributes(
+        &self,
+        object: ObjectId,
+        set: SetAttributes,
+        drops_capability: bool,
+    ) -> Result<Attributes, Errno> {
+        // The kernel has removed the capabilities already. The protocol leaves it to the file system.
+        if drops_capability {
+            self.run(self.zfs.drop_capability(object)).await?;
+        }
+        self.run(self.zfs.set_attributes(object, set)).await
+    }
+
+    /// Changes the last attributes of an object that was freed: of a directory that was removed and that a program has
+    /// open, because the kernel opens directories without a request.
+    fn change_last(&self, inode: u64, set: &SetAttributes) -> Result<Attributes, Errno> {
+        let changed = self.zfs.changed_after_freeing(&self.last_of(inode)?, set);
+        if let Some(known) = &self.known {
+            known.freed(inode, &changed);
+        }
+        Ok(changed)
+    }
+
     /// Reports the space that programs see at the given object.
     pub async fn statfs(&self, object: ObjectId, reply: &mut Reply) -> Result<(), Errno> {
-        let space = self.run(self.zfs.space_at(object)).await?;
+        let space = match self.run(self.zfs.space_at(object)).await {
+            // A program can have a removed directory as its working directory.
+            Err(Errno::STALE) => self.run(self.zfs.space_at(self.inodes.root)).await?,
+            space => space?,
+        };
         let free = space.free_bytes / STATFS_BLOCK_BYTES;
         // Each free block may become a file, because the format has no other limit.
         let (files, ffree) = match space.free_objects {
@@ -103,7 +156,11 @@ impl Files {
         if zpl::is_acl(name) && !self.zfs.options().posix_acls {
             return Err(Errno::OPNOTSUPP);
         }
-        let value = self.run(self.zfs.xattr(request.object(), name)).await?;
+        let value = match self.run(self.zfs.xattr(request.object(), name)).await {
+            // The kernel asks for the ACL of a removed directory. Without an ACL, the kernel uses the permissions.
+            Err(Errno::STALE) if self.last_of(request.header.nodeid).is_ok() => return Err(Errno::NODATA),
+            value => value?,
+        };
         put_sized(&value, size, reply)
     }
 

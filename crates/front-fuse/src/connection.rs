@@ -9,9 +9,21 @@ use zerocopy::IntoBytes;
 
 use crate::abi::OutHeader;
 
+/// The device of FUSE.
+const DEVICE: &str = "/dev/fuse";
+
 /// A session of its own, not mounted anywhere yet.
+///
+/// # Errors
+/// The system's; in words where there is no device.
 pub(crate) fn open() -> io::Result<OwnedFd> {
-    Ok(File::options().read(true).write(true).open("/dev/fuse")?.into())
+    let opened = File::options().read(true).write(true).open(DEVICE);
+    opened.map(OwnedFd::from).map_err(|error| match error.kind() {
+        kind @ io::ErrorKind::NotFound => {
+            io::Error::new(kind, format!("there is no {DEVICE}; 'sawmill doctor' says how to get it"))
+        }
+        _ => error,
+    })
 }
 
 /// The next request; waits for one, where the device was not set to [`OFlags::NONBLOCK`](rustix::fs::OFlags).

@@ -23,6 +23,7 @@ use rustix::io::Errno;
 use crate::abi::{
     Attr, AttrOut, Dirent, EntryOut, GetxattrIn, MkdirIn, OpenOut, ROOT_ID, Rename2In, RenameIn, opcode,
 };
+use crate::attr::statx_out;
 use crate::attributes::put_sized;
 use crate::files::Files;
 use crate::listing::{Form, put_dirent};
@@ -133,6 +134,11 @@ impl Ctldir {
             opcode::LOOKUP => self.lookup_in(node, request, reply).await,
             opcode::GETATTR => {
                 reply.put(&AttrOut { attr: self.attr(node).await?, ..AttrOut::default() });
+                Ok(())
+            }
+            opcode::STATX => {
+                let attr = AttrOut { attr: self.attr(node).await?, ..AttrOut::default() };
+                reply.put(&statx_out(&attr, None));
                 Ok(())
             }
             opcode::READDIR => self.list(node, request, reply, Form::Name).await,

@@ -27,6 +27,11 @@ fn is_sync(flags: u32) -> bool {
     flags as i32 & (libc::O_DSYNC | libc::O_SYNC) != 0
 }
 
+/// Returns true if a handle with these `flags` can read.
+fn may_read(flags: u32) -> bool {
+    flags as i32 & libc::O_ACCMODE != libc::O_WRONLY
+}
+
 /// What a handle is, in bits of its number: copies and ioctls come with the number alone, without the flags.
 /// Writes must be stable.
 pub(crate) const SYNC_HANDLE: u64 = 1;
@@ -79,6 +84,12 @@ impl Files {
         }
         let opened = self.run(self.zfs.open_object(request.object())).await?;
         self.reply_open(&opened, args.flags, false, reply);
+        if opened.size == 0
+            && may_read(args.flags)
+            && self.run(self.zfs.note_empty_read(opened.object)).await?
+        {
+            self.notifier.forget_attributes(request.header.nodeid);
+        }
         Ok(())
     }
 
@@ -90,7 +101,11 @@ impl Files {
             known.opened(inode);
             known.epoch()
         });
-        let out = open_out(flags, self.agreed.writeback, epoch);
+        let mut out = open_out(flags, self.agreed.writeback, epoch);
+        // A program that reads pages from the kernel's cache causes no read request.
+        if self.zfs.notes_every_read() && !self.agreed.writeback {
+            out.open_flags &= !fopen::KEEP_CACHE;
+        }
         if out.fh & DIRECT_HANDLE != 0 {
             self.writers.pages.opened(inode, is_new);
         }

@@ -48,6 +48,7 @@ impl Files {
     pub fn live(zfs: Arc<Zfs>, common: Common, setting: Arc<Setting>, known: Arc<KnownInodes>) -> Self {
         let inodes = Inodes { root: zfs.root(), fsid: Fsid::LIVE };
         let Common { notifier, agreed, syncs, writers, mounter } = common;
+        listen(&zfs, inodes, &known);
         let (setting, known, old_pages) = (Some(setting), Some(known), Arc::default());
         Self {
             zfs,
@@ -66,8 +67,12 @@ impl Files {
 
     /// Returns the same mount with the files of another file system.
     pub fn with(&self, zfs: Arc<Zfs>) -> Self {
+        let inodes = Inodes { root: zfs.root(), ..self.inodes };
+        if let Some(known) = &self.known {
+            listen(&zfs, inodes, known);
+        }
         Self {
-            inodes: Inodes { root: zfs.root(), ..self.inodes },
+            inodes,
             zfs,
             notifier: self.notifier.clone(),
             agreed: self.agreed,
@@ -125,6 +130,7 @@ impl Files {
             opcode::LOOKUP => self.lookup(request, reply).await?,
             opcode::FORGET | opcode::BATCH_FORGET | opcode::NOTIFY_REPLY => return Ok(Answer::None),
             opcode::GETATTR => self.getattr(request, reply).await?,
+            opcode::STATX => self.statx(request, reply).await?,
             opcode::SETATTR => self.setattr(request, reply).await?,
             opcode::READLINK => self.readlink(request, reply).await?,
             opcode::SYMLINK => self.symlink(request, reply).await?,
@@ -174,4 +180,14 @@ impl Files {
             tracing::error!(%error, "what was written before an unmount may be lost in a crash");
         }
     }
+}
+
+/// Keeps the last attributes of the objects of `zfs` that are freed.
+fn listen(zfs: &Zfs, inodes: Inodes, known: &Arc<KnownInodes>) {
+    let known = Arc::downgrade(known);
+    zfs.on_freed(Box::new(move |last| {
+        if let Some(known) = known.upgrade() {
+            known.freed(inodes.inode(last.object), last);
+        }
+    }));
 }

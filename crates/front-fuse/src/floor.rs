@@ -14,7 +14,7 @@ use crate::abi::{
     Attr, AttrOut, CreateIn, EntryOut, MkdirIn, OpenIn, OpenOut, ROOT_ID, SetattrIn, WriteIn, WriteOut,
     fattr, opcode,
 };
-use crate::attr::{Fsid, Inodes, LASTING};
+use crate::attr::{Fsid, Inodes, LASTING, statx_out};
 use crate::data::open_out;
 use crate::reply::Reply;
 use crate::request::Request;
@@ -89,6 +89,7 @@ impl Floor {
             },
             opcode::FORGET | opcode::BATCH_FORGET => return Ok(Answer::None),
             opcode::GETATTR => reply.put(&tree.attributes(inode)),
+            opcode::STATX => reply.put(&statx_out(&tree.attributes(inode), None)),
             opcode::SETATTR => {
                 let args: SetattrIn = request.take()?;
                 if let Some(node) = tree.nodes.get_mut(&inode).filter(|_| args.valid & fattr::SIZE != 0) {

@@ -24,6 +24,7 @@ const PAGE_BYTES: u32 = 4096;
 /// What we want of the kernel, where it can. Not ATOMIC_O_TRUNC: with it the kernel hands over
 /// `O_RDONLY|O_TRUNC` of a running program before it looks whether it runs.
 const WISHES: u64 = init::ASYNC_READ
+    | init::EXPORT_SUPPORT
     | init::BIG_WRITES
     | init::DONT_MASK
     | init::HAS_IOCTL_DIR

@@ -13,6 +13,10 @@
 //! and the handles on that inode return EIO. A handle that is older than the exchange in which its
 //! inode became stale is recognised by the epoch in its number.
 //!
+//! The kernel can ask for the attributes of an inode whose object was freed, because descriptors of
+//! `O_PATH` and working directories do not keep an object open. So the last attributes of an object are kept
+//! until the kernel forgets its inode.
+//!
 //! Invariants
 //! - No request reaches an object that has the same number as the intended object but is another
 //!   object.
@@ -31,7 +35,14 @@ const SHARDS: usize = 32;
 pub(crate) struct KnownInodes {
     /// The number of exchanges so far.
     epoch: AtomicU32,
-    shards: [Mutex<HashMap<u64, KnownInode>>; SHARDS],
+    shards: [Mutex<Shard>; SHARDS],
+}
+
+#[derive(Default)]
+struct Shard {
+    known: HashMap<u64, KnownInode>,
+    /// The last attributes of objects that were freed and whose inodes the kernel remembers.
+    freed: HashMap<u64, Attributes>,
 }
 
 /// An inode that the kernel remembers.
@@ -70,7 +81,7 @@ pub(crate) enum InodeCheck {
 }
 
 impl KnownInodes {
-    fn shard(&self, inode: u64) -> &Mutex<HashMap<u64, KnownInode>> {
+    fn shard(&self, inode: u64) -> &Mutex<Shard> {
         &self.shards[inode as usize % SHARDS]
     }
 
@@ -97,7 +108,9 @@ impl KnownInodes {
             lost_before: 0,
         };
         let mut shard = self.shard(inode).lock();
-        let known = shard.entry(inode).or_insert(new);
+        let Shard { known, freed } = &mut *shard;
+        let known = known.entry(inode).or_insert(new);
+        freed.remove(&inode);
         if known.generation != of.generation {
             // The kernel gives up its old inode.
             *known = KnownInode { lookups: known.lookups, lost_before: epoch, ..new };
@@ -109,17 +122,31 @@ impl KnownInodes {
     /// Records that the kernel has forgotten `times` replies with an inode.
     pub fn forget(&self, inode: u64, times: u64) {
         let mut shard = self.shard(inode).lock();
-        if let Some(known) = shard.get_mut(&inode) {
+        if let Some(known) = shard.known.get_mut(&inode) {
             known.lookups = known.lookups.saturating_sub(times);
             if known.lookups == 0 {
-                shard.remove(&inode);
+                shard.known.remove(&inode);
+                shard.freed.remove(&inode);
             }
         }
     }
 
+    /// Keeps the last attributes of an object that is being freed, if the kernel remembers its inode.
+    pub fn freed(&self, inode: u64, last: &Attributes) {
+        let mut shard = self.shard(inode).lock();
+        if shard.known.get(&inode).is_some_and(|known| known.generation == last.generation) {
+            shard.freed.insert(inode, last.clone());
+        }
+    }
+
+    /// Returns the last attributes of an object that was freed and whose inode the kernel remembers.
+    pub fn last_of(&self, inode: u64) -> Option<Attributes> {
+        self.shard(inode).lock().freed.get(&inode).cloned()
+    }
+
     /// Records that a handle was opened.
     pub fn opened(&self, inode: u64) {
-        if let Some(known) = self.shard(inode).lock().get_mut(&inode) {
+        if let Some(known) = self.shard(inode).lock().known.get_mut(&inode) {
             known.handles += 1;
         }
     }
@@ -127,7 +154,7 @@ impl KnownInodes {
     /// Records that a handle of this epoch was closed. Returns true if the handle was on the
     /// present object.
     pub fn closed(&self, inode: u64, epoch: u32) -> bool {
-        match self.shard(inode).lock().get_mut(&inode) {
+        match self.shard(inode).lock().known.get_mut(&inode) {
             Some(known) if known.is_stale || epoch < known.lost_before => false,
             Some(known) => {
                 known.handles = known.handles.saturating_sub(1);
@@ -141,7 +168,7 @@ impl KnownInodes {
     /// handle.
     pub fn verdict(&self, inode: u64, handle: Option<u32>) -> InodeCheck {
         let epoch = self.epoch();
-        match self.shard(inode).lock().get(&inode) {
+        match self.shard(inode).lock().known.get(&inode) {
             Some(known) if known.is_stale => InodeCheck::Stale,
             Some(known) if known.is_lost(handle) => InodeCheck::Stale,
             Some(known) if known.checked < epoch => InodeCheck::Unchecked(known.generation),
@@ -153,7 +180,7 @@ impl KnownInodes {
     pub fn settle(&self, inode: u64, generation: u64, is_stale: bool) {
         let epoch = self.epoch();
         let mut shard = self.shard(inode).lock();
-        let Some(known) = shard.get_mut(&inode).filter(|known| known.generation == generation) else {
+        let Some(known) = shard.known.get_mut(&inode).filter(|known| known.generation == generation) else {
             return;
         };
         (known.checked, known.is_stale) = (epoch, is_stale);
@@ -164,13 +191,13 @@ impl KnownInodes {
 
     /// True if the inode is a directory that the kernel remembers.
     pub fn is_directory(&self, inode: u64) -> bool {
-        self.shard(inode).lock().get(&inode).is_some_and(|known| known.is_directory)
+        self.shard(inode).lock().known.get(&inode).is_some_and(|known| known.is_directory)
     }
 
     /// Returns all inodes that the kernel remembers.
     pub fn all(&self) -> Vec<(u64, KnownInode)> {
-        let of = |shard: &Mutex<HashMap<u64, KnownInode>>| -> Vec<_> {
-            shard.lock().iter().map(|(inode, known)| (*inode, *known)).collect()
+        let of = |shard: &Mutex<Shard>| -> Vec<_> {
+            shard.lock().known.iter().map(|(inode, known)| (*inode, *known)).collect()
         };
         self.shards.iter().flat_map(of).collect()
     }
@@ -235,6 +262,23 @@ mod tests {
         assert_eq!(known.all().len(), 1, "the kernel remembers it once more");
         known.forget(7, 1);
         assert_eq!(known.all().len(), 0);
+    }
+
+    #[test]
+    fn last_attributes_are_kept_until_the_kernel_forgets() {
+        let known = KnownInodes::default();
+        known.freed(7, &file(5));
+        assert!(known.last_of(7).is_none(), "the kernel does not know the inode");
+        known.told(7, &file(5));
+        known.freed(7, &file(4));
+        assert!(known.last_of(7).is_none(), "an earlier object had the number");
+        known.freed(7, &file(5));
+        assert_eq!(known.last_of(7).map(|last| last.generation), Some(5));
+        known.told(7, &file(6));
+        assert!(known.last_of(7).is_none(), "another object has the number");
+        known.freed(7, &file(6));
+        known.forget(7, 2);
+        assert!(known.last_of(7).is_none() && known.all().is_empty());
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Files {
                     Form::NameAndAttributes => self.put_attributes(dir, &entry, reply).await,
                     Form::Name => None,
                 };
-                let (ino, kind) = (self.inodes.inode(entry.object), entry.kind.unwrap_or(FileKind::File));
+                let (ino, kind) = (self.inodes.number(entry.object), entry.kind.unwrap_or(FileKind::File));
                 let (off, namelen) = (entry.next, entry.name.len() as u32);
                 put_dirent(&Dirent { ino, off, namelen, kind: file_type(kind) >> 12 }, &entry.name, reply);
                 if reply.len() > args.size as usize {

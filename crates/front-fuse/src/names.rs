@@ -32,7 +32,16 @@ fn refuse_ctldir(dir: u64, name: &[u8]) -> Result<(), Errno> {
 
 impl Files {
     pub async fn lookup(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
-        match self.run(self.zfs.lookup(request.object(), request.name()?)).await {
+        let (object, name) = (request.object(), request.name()?);
+        let found = match name {
+            // The kernel has a file handle (name_to_handle_at(2), NFS) of an inode that it has forgotten.
+            // The root has one inode, whose number is not that of its object.
+            b"." if self.inodes.inode(object) != request.header.nodeid => Err(Errno::STALE),
+            b"." => self.run(self.zfs.of_number(object)).await,
+            b".." => self.run(self.zfs.parent_of_number(object)).await,
+            _ => self.run(self.zfs.lookup(object, name)).await,
+        };
+        match found {
             Ok(found) => self.reply_entry(&found, reply),
             Err(Errno::NOENT) => reply.put(&Inodes::no_entry()),
             Err(error) => return Err(error),

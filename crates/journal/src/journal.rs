@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use dmu::Objset;
+use env::boxed;
 use units::{ObjectId, Txg};
 use zil::{IntentLog, Itx, Live, LoggedWrite, Record, Scope};
 
@@ -136,6 +137,7 @@ impl Journal {
     ///
     /// # Errors
     /// When neither the log nor a synced txg can hold them.
+    #[boxed]
     pub async fn commit(&self, object: Option<ObjectId>) -> Result<()> {
         let unlogged = Txg::new(self.unlogged.load(Ordering::Acquire));
         if unlogged > self.os.txgs().synced_txg() {

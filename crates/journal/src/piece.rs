@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use dmu::{DmuError, Dnode, Plan};
-use env::IoBuf;
+use env::{IoBuf, boxed};
 use units::BlockId;
 
 /// Bytes to write.
@@ -44,6 +44,7 @@ impl Stored {
     ///
     /// # Errors
     /// When a block that is written in part, or one above what is written, cannot be read.
+    #[boxed]
     pub async fn plan(plan: &Plan, dnode: &Arc<Dnode>, piece: Piece<'_>) -> Result<Self, DmuError> {
         let block_bytes = dnode.block_bytes_in(plan) as usize;
         let is_whole =

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use env::boxed;
 use futures::channel::oneshot;
 use parking_lot::Mutex;
 
@@ -102,16 +103,19 @@ pub struct RangeGuard {
 
 impl RangeLock {
     /// Waits until nobody writes to `span`.
+    #[boxed]
     pub async fn shared(&self, span: Span) -> RangeGuard {
         self.acquire(span, false).await
     }
 
     /// Waits until nobody reads or writes `span`.
+    #[boxed]
     pub async fn exclusive(&self, span: Span) -> RangeGuard {
         self.acquire(span, true).await
     }
 
     /// [`Span::ALL`], exclusively: for changes of attributes, size or directory entries.
+    #[boxed]
     pub async fn whole(&self) -> RangeGuard {
         self.acquire(Span::ALL, true).await
     }

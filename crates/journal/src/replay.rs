@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use env::boxed;
 use ondisk::Blkptr;
 use ondisk::zil::record::{LrCloneRange, LrWrite};
 use units::{BlockId, Level, ObjsetId};
@@ -36,6 +37,7 @@ impl ClonedBlock<'_> {
     ///
     /// # Errors
     /// When it cannot be read.
+    #[boxed]
     pub async fn read(&self, zio: &Arc<Zio>) -> Result<Vec<u8>, ZioError> {
         let mut bytes = Vec::new();
         if !self.bp.is_hole() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use env::{BufSlice, Durability, Env, IoBuf, OpenMode};
+use env::{BufSlice, Durability, Env, IoBuf, OpenMode, boxed};
 use event_listener::{Event, EventListener};
 use futures::future::{Either, select};
 use ondisk::Blkptr;
@@ -146,6 +146,7 @@ impl CacheDevice {
     ///
     /// # Errors
     /// Those of the device.
+    #[boxed]
     pub async fn start_anew(&self) -> Result<(), VdevError> {
         let mut tape = self.tape.lock().await;
         let (ring, entries) = (tape.ring, tape.logs.entries_per_log());
@@ -161,6 +162,7 @@ impl CacheDevice {
     ///
     /// # Panics
     /// When `bytes` of a block are not as many as its pointer says.
+    #[boxed]
     pub async fn write(&self, blocks: &[Stored]) -> Result<(), VdevError> {
         let mut tape = self.tape.lock().await;
         for run in self.runs(blocks) {
@@ -221,6 +223,7 @@ impl CacheDevice {
         tape.ring.advance(at as u64);
         self.note(places);
         count(&self.counters.written, blocks.len() as u64);
+        count(&self.counters.written_bytes, blocks.iter().map(|block| block.bytes.len() as u64).sum());
         if logs > 0 { self.put_header(tape).await } else { Ok(()) }
     }
 
@@ -299,6 +302,7 @@ impl CacheDevice {
         bytes.truncate(usize::try_from(psize).ok()?);
         if holds(&bytes) {
             count(&self.counters.hits, 1);
+            count(&self.counters.read_bytes, psize);
             return Some(bytes);
         }
         // Either it was overwritten while it was read, or it is not what was written: an older import's, perhaps.
@@ -329,6 +333,7 @@ impl CacheDevice {
 
     /// Ends its use: nothing is read or written there any more, and what is there is found again at the next import, if
     /// the device can be written to. Waits for what is being written.
+    #[boxed]
     pub async fn close(&self) {
         self.end_feeding();
         let mut tape = self.tape.lock().await;

@@ -1,6 +1,7 @@
 //! What is on a device that was in use before: its logs, read from the newest to the oldest that still counts.
 
 use codec::{checksum, decompress};
+use env::boxed;
 use ondisk::l2arc::{
     EntryPhys, FLAG_FIRST_LAP, HEADER_OFFSET, HeaderPhys, LOG_BYTES, LOG_ENTRIES_MAX, Log, LogPointerPhys,
 };
@@ -25,6 +26,7 @@ struct Found {
 impl CacheDevice {
     /// Finds what an earlier import has left there; where nothing can be made of it the device is made as new. Blocks can be
     /// read as soon as they are found.
+    #[boxed]
     pub async fn rebuild(&self) {
         let mut tape = self.tape.lock().await;
         let Some(found) = self.find(&tape.ring).await else {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use env::IoBuf;
+use env::{IoBuf, boxed};
 use event_listener::Event;
 use futures::future::{join, select};
 use ondisk::{Blkptr, ChecksumKind};
@@ -117,7 +117,11 @@ impl SecondCache {
             let name = Name::of(&block.bp);
             devices.iter().any(|device| device.has(&name))
         };
-        for block in blocks.into_iter().filter(|block| !is_there(block)) {
+        for block in blocks {
+            if is_there(&block) {
+                count(&self.counters.offered_again_bytes, block.form.bytes() as u64);
+                continue;
+            }
             let mut waiting = self.waiting.lock();
             if waiting.bytes + block.form.bytes() > WAITING_MAX_BYTES {
                 count(&self.counters.dropped, 1);
@@ -130,6 +134,7 @@ impl SecondCache {
     }
 
     /// The next blocks for a device, when there are any; `None` when it is to be fed no more.
+    #[boxed]
     pub async fn next(&self, device: &CacheDevice) -> Option<Vec<Offered>> {
         loop {
             let (arrived, closing) = (self.arrived.listen(), device.closing());
@@ -174,6 +179,7 @@ impl SecondCache {
     ///
     /// # Errors
     /// Those of the device.
+    #[boxed]
     pub async fn write(&self, device: &CacheDevice, blocks: &[Stored]) -> Result<(), vdev::VdevError> {
         let bytes: u64 = blocks.iter().map(|block| block.bytes.len() as u64).sum();
         let rate = if device.is_filling() { FILL_BYTES_PER_SEC } else { WRITE_BYTES_PER_SEC };
@@ -184,6 +190,7 @@ impl SecondCache {
     }
 
     /// The bytes of a block that satisfy `holds`, if a device has them.
+    #[boxed]
     pub async fn read(&self, bp: &Blkptr, holds: &(dyn Fn(&[u8]) -> bool + Sync)) -> Option<IoBuf> {
         if !self.has_devices() || !Self::may_have(bp) {
             return None;
@@ -207,6 +214,8 @@ impl SecondCache {
             stats.wrong_bytes += own.wrong_bytes;
             stats.failed_reads += own.failed_reads;
             stats.written += own.written;
+            stats.read_bytes += own.read_bytes;
+            stats.written_bytes += own.written_bytes;
             stats.rebuilt += own.rebuilt;
             let index = device.index.lock();
             stats.blocks += index.blocks() as u64;

@@ -13,8 +13,14 @@ pub struct CacheDeviceStats {
     pub wrong_bytes: u64,
     /// Blocks that a device could not read, or not in time; the pool was asked (`l2_io_error`).
     pub failed_reads: u64,
-    /// Blocks written (`l2_write_bytes` has their bytes).
+    /// Blocks written.
     pub written: u64,
+    /// Bytes of blocks that were read from a device (`l2_read_bytes`).
+    pub read_bytes: u64,
+    /// Bytes of blocks written (`l2_write_bytes`).
+    pub written_bytes: u64,
+    /// Bytes of blocks that left memory and that a device had already (`evict_l2_cached`).
+    pub offered_again_bytes: u64,
     /// Blocks that left memory and that nobody had time to write.
     pub dropped: u64,
     /// Blocks that were found on devices when they were opened (`l2_rebuild_bufs`).
@@ -34,6 +40,9 @@ pub(crate) struct Counters {
     pub(crate) wrong_bytes: AtomicU64,
     pub(crate) failed_reads: AtomicU64,
     pub(crate) written: AtomicU64,
+    pub(crate) read_bytes: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
+    pub(crate) offered_again_bytes: AtomicU64,
     pub(crate) dropped: AtomicU64,
     pub(crate) rebuilt: AtomicU64,
 }
@@ -47,6 +56,9 @@ impl Counters {
             wrong_bytes: read(&self.wrong_bytes),
             failed_reads: read(&self.failed_reads),
             written: read(&self.written),
+            read_bytes: read(&self.read_bytes),
+            written_bytes: read(&self.written_bytes),
+            offered_again_bytes: read(&self.offered_again_bytes),
             dropped: read(&self.dropped),
             rebuilt: read(&self.rebuilt),
             ..CacheDeviceStats::default()

@@ -4,7 +4,7 @@ use crate::logs::LogVdev;
 use crate::users::{DatasetUse, ProcessUse, datasets, processes};
 use crate::{Look, Point};
 use advise::{Load, Measured, Rating, Times};
-use control::PoolHealth;
+use control::{LogFacts, PoolHealth};
 use serde::{Serialize, Serializer};
 use std::time::Duration;
 use units::Latencies;
@@ -27,8 +27,10 @@ pub struct Interval {
     /// The same by powers of two of nanoseconds: number `i` counts times below 2^i ns that are not in number `i - 1`.
     #[serde(serialize_with = "counts")]
     pub latency: Latencies,
-    /// Where the time of commits went.
+    /// How long the stages took.
     pub stages: Stages,
+    /// Where the time of a commit went, on the mean.
+    pub mean: CommitMean,
     /// How often how many bytes were written as one log block: number `i` counts blocks of (i + 1) * 4 KiB.
     pub block_sizes: Vec<u64>,
     /// Log vdevs, and what else took log blocks.
@@ -63,7 +65,7 @@ impl Quantiles {
     }
 }
 
-/// Where the time of commits went; none where nothing was timed.
+/// How long the stages of commits took; none where nothing was timed.
 ///
 /// ```text
 ///  commit ── queue ──► assemble ──► write ──► flush ──► wake ──► returns
@@ -104,6 +106,54 @@ impl Stages {
     }
 }
 
+/// What a commit waited for on the mean, in microseconds. The parts add up to the mean time of a commit that had something to
+/// do; a stage that few commits met counts for little.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct CommitMean {
+    /// Until a write of the log was begun.
+    pub queue_us: f64,
+    /// Until its blocks were laid out.
+    pub assemble_us: f64,
+    /// Until the last block was written.
+    pub write_us: f64,
+    /// Until devices were flushed.
+    pub flush_us: f64,
+    /// Until the commit went on.
+    pub wake_us: f64,
+    /// All of commits that no write of the log ended: they waited for a txg.
+    pub txg_us: f64,
+}
+
+impl CommitMean {
+    fn of(facts: &LogFacts) -> Self {
+        let commits = facts.commits.saturating_sub(facts.commits_empty).max(1) as f64;
+        let part =
+            |place: usize| facts.parts_nanos.get(place).map_or(0.0, |&nanos| nanos as f64 / commits / 1e3);
+        Self {
+            queue_us: part(0),
+            assemble_us: part(1),
+            write_us: part(2),
+            flush_us: part(3),
+            wake_us: part(4),
+            txg_us: part(5),
+        }
+    }
+
+    /// All parts in their order, with their names.
+    #[must_use]
+    pub fn each(&self) -> [(&'static str, f64); 6] {
+        let Self { queue_us, assemble_us, write_us, flush_us, wake_us, txg_us } = *self;
+        [
+            ("queue", queue_us),
+            ("assemble", assemble_us),
+            ("write", write_us),
+            ("flush", flush_us),
+            ("wake", wake_us),
+            ("txg", txg_us),
+        ]
+    }
+}
+
 impl Interval {
     /// From one look to a later one, for log devices that are rated so; none when the pool was opened anew meanwhile, or
     /// no time went by.
@@ -122,6 +172,7 @@ impl Interval {
             quantiles: Quantiles::of(&latency),
             latency,
             stages: Stages::of(&measured),
+            mean: CommitMean::of(&measured.facts),
             block_sizes: measured.facts.block_sizes.clone(),
             logs: LogVdev::all(&measured, late.moment(), rating),
             datasets: datasets(&early.users, &late.users, seconds),

@@ -27,7 +27,7 @@ mod series;
 mod users;
 
 pub use heat::{HeatMap, HeatRow, density};
-pub use interval::{Interval, Quantiles, Stages};
+pub use interval::{CommitMean, Interval, Quantiles, Stages};
 pub use logs::{LogDevice, LogVdev};
 pub use look::Look;
 pub use monitor::Monitor;

@@ -88,6 +88,7 @@ fn look(seconds: u64, commits: u64) -> Look {
         latency: counts(&[(8, commits / 10), (20, commits * 8 / 10), (24, commits / 10)]),
         queue: counts(&[(12, commits)]),
         write: counts(&[(19, commits / 2)]),
+        parts_nanos: vec![commits * 4_000, 0, commits * 500_000, commits * 10_000, 0, 0],
         block_sizes: vec![0, commits],
         vdevs: vec![vdev(0, VdevClass::Normal, 0), vdev(1, VdevClass::Log, commits)],
         ..LogFacts::default()
@@ -114,6 +115,10 @@ fn rates_are_of_what_lies_between_two_looks() {
     let stages = interval.stages.each().map(|(name, times)| (name, times.map(|times| times.p50_below_us)));
     assert_eq!(stages[..2], [("queue", Some(4.096)), ("assemble", None)]);
     assert_eq!(stages[2..], [("write", Some(524.288)), ("flush", None), ("wake", None)]);
+    // 1,800 commits had something to do. Few of them were flushed.
+    let mean = interval.mean;
+    assert_eq!((mean.queue_us, mean.write_us, mean.flush_us), (4.0 / 0.9, 500.0 / 0.9, 10.0 / 0.9));
+    assert!((mean.each().iter().map(|(_, us)| us).sum::<f64>() - 514.0 / 0.9).abs() < 1e-6, "{mean:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Intent logs.
 
 use crate::PoolLook;
-use crate::family::{Family, Known, one, sizes, times, write as write_all};
+use crate::family::{Family, Known, one, seconds, sizes, times, write as write_all};
 use crate::name::Name;
 use crate::text::{Text, Unit};
 use control::{LogFacts, LogVdevInfo, VdevClass};
@@ -89,6 +89,16 @@ const FAMILIES: &[Family<LogFacts>] = &[
         },
     )
     .by("stage"),
+    Family::counter(
+        "sawmill_log_commit_part",
+        Unit::Seconds,
+        "What commits waited for, added up over all of them: the parts add up to the time of commits. txg is all of commits that no write of the log ended.",
+        |log: &LogFacts| {
+            let names = ["queue", "assemble", "write", "flush", "wake", "txg"];
+            names.into_iter().zip(log.parts_nanos.iter().map(|&nanos| seconds(nanos))).collect()
+        },
+    )
+    .by("part"),
     Family::histogram(
         "sawmill_log_block",
         Unit::Bytes,

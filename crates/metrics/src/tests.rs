@@ -186,6 +186,7 @@ fn datasets_tell_space_and_snapshots_are_left_out() {
         kind,
         createtxg: 1,
         props: [("used".to_owned(), Prop { value: 8.into(), source: Source::None })].into(),
+        received: std::collections::BTreeMap::new(),
     };
     let mut looked = looked();
     looked.datasets =

@@ -35,7 +35,9 @@ pub const DDT_FLAG_FLAT: u64 = 1 << 0;
 /// Flag of tables with logs.
 pub const DDT_FLAG_LOG: u64 = 1 << 1;
 /// Words of a class's statistics.
-pub const DDT_HISTOGRAM_WORDS: usize = 64 * DDT_ROW_WORDS;
+pub const DDT_HISTOGRAM_WORDS: usize = DDT_HISTOGRAM_ROWS * DDT_ROW_WORDS;
+/// Rows of the statistics of a table; row n is of entries with 2^n to 2^(n+1)-1 references.
+pub const DDT_HISTOGRAM_ROWS: usize = 64;
 /// Words of one row.
 pub const DDT_ROW_WORDS: usize = 8;
 /// Data block of a table, and base-2 logarithm of it and of its indirect blocks.

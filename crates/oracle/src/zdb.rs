@@ -174,7 +174,7 @@ impl Zdb {
         command
             .args(["--kill-after=1", TIME_LIMIT_SECS, "env"])
             .args(fast_clock())
-            .args(["zdb", "-e"])
+            .args(["zdb", "-e", "-U", NO_CACHE_FILE])
             .arg("-p")
             .arg(&self.dir)
             .args(flags)
@@ -184,6 +184,9 @@ impl Zdb {
         judge(shown, &command.output()?)
     }
 }
+
+/// Without a cache file, `zdb` would read that of the host, and refuse a pool whose name is there.
+const NO_CACHE_FILE: &str = "/nonexistent/zpool.cache";
 
 /// What `env` gives `zdb`, and not the program that limits its time, a faster clock with: nothing where there is no
 /// libfaketime (Debian's), and then it takes longer.

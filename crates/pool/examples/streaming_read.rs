@@ -38,7 +38,14 @@ async fn run(env: &Arc<dyn Env>, device: &Path, mib: u64) {
         ..NewVdev::default()
     };
     let root_props = vec![("compression".to_owned(), PropValue::Number(2))];
-    let spec = PoolSpec { name: "whirl".into(), vdevs: vec![vdev], root_props, comment: None, force: true };
+    let spec = PoolSpec {
+        name: "whirl".into(),
+        stored_name: None,
+        vdevs: vec![vdev],
+        root_props,
+        comment: None,
+        force: true,
+    };
     let pool = Pool::create(env.clone(), spec, Tuning::default()).await.expect("a pool");
     let zfs = Arc::clone(&pool.filesystem("whirl").await.expect("its root").zfs);
     let file = zfs.create(zfs.root(), b"file", NewNode::File, 0o644, Cred::default()).await.expect("a file");

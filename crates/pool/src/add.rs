@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use dmu::Tx;
 use dsl::PropValue;
+use env::boxed;
 use units::Ashift;
 use vdev::{NewVdev, Top, init_labels};
 
@@ -34,6 +35,7 @@ impl Pool {
     ///
     /// # Errors
     /// Those of reading the meta-objset.
+    #[boxed]
     pub async fn ashift(&self) -> Result<Option<Ashift>, PoolError> {
         let set = self.pool_props().await?.get(ASHIFT).and_then(PropValue::number);
         Ok(set.and_then(|bits| u8::try_from(bits).ok()).filter(|&bits| bits != 0).map(Ashift::new))
@@ -43,6 +45,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::create`]; nothing has changed then.
+    #[boxed]
     pub async fn add(self: &Arc<Self>, vdevs: Vec<NewVdev>, force: bool) -> Result<(), PoolError> {
         self.check_writable()?;
         check_unused(&self.env, vdevs.iter().flat_map(|vdev| &vdev.paths), force).await?;

@@ -35,7 +35,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use dmu::Tx;
-use env::BoxFuture;
+use env::{BoxFuture, boxed};
 use units::Guid;
 use vdev::{Leaf, NewLeaf, NodeKind, Standing, init_label};
 
@@ -71,6 +71,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Device`]; [`PoolError::Checkpoint`]; when the device cannot be opened, is too small, has larger
     /// sectors, or cannot be written to. The pool is as it was then.
+    #[boxed]
     pub async fn attach(self: &Arc<Self>, beside: Guid, new: &NewLeaf) -> Result<(), PoolError> {
         self.put_in(beside, new, NodeKind::Mirror).await
     }
@@ -80,6 +81,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Self::attach`].
+    #[boxed]
     pub async fn replace(self: &Arc<Self>, old: Guid, new: &NewLeaf) -> Result<(), PoolError> {
         self.put_in(old, new, NodeKind::Replacing).await
     }

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use dmu::{DnodeSpec, Tx};
+use env::boxed;
 use events::names::VDEV_GUID;
 use ondisk::config::{GUID, L2CACHE, OFFLINE, PATH, SPARES, TYPE, WHOLE_DISK, vdev_type};
 use ondisk::{NvList, ObjectType, mos};
@@ -33,8 +34,10 @@ pub struct Auxiliary {
     pub is_disk: bool,
     /// Whether the pool has the disk to itself.
     pub whole_disk: bool,
-    /// Whether it was found when the pool was imported, or is a part of vdevs that were.
+    /// Whether it was there at the last look: when the pool was imported, or when its devices were opened anew.
     pub is_there: bool,
+    /// Spare room of a draid, and no device.
+    pub is_draid_room: bool,
 }
 
 /// Both lists of a pool.
@@ -140,6 +143,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`RemovalRefusal::InUse`] for a spare that is at work; [`VdevError::NoSuchLeaf`]; when it cannot be made stable.
+    #[boxed]
     pub async fn remove_auxiliary(self: &Arc<Self>, guid: Guid) -> Result<(), PoolError> {
         self.check_writable()?;
         self.check_no_checkpoint()?;
@@ -177,13 +181,14 @@ impl Pool {
 }
 
 fn parse(from: &NvList) -> Option<Auxiliary> {
+    let is_draid_room = from.get_str(TYPE) == Some(vdev_type::DRAID_SPARE);
     Some(Auxiliary {
         guid: Guid::new(from.get_u64(GUID)?),
         path: PathBuf::from(from.get_str(PATH)?),
         is_disk: from.get_str(TYPE) == Some(vdev_type::DISK),
         whole_disk: from.get_u64(WHOLE_DISK) == Some(1),
-        // The spare room of a draid is no device.
-        is_there: from.get_str(TYPE) == Some(vdev_type::DRAID_SPARE),
+        is_there: is_draid_room,
+        is_draid_room,
     })
 }
 

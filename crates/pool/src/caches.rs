@@ -17,6 +17,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use env::boxed;
 use l2arc::{CacheDevice, CacheDeviceStats};
 use ondisk::config::{ASHIFT, GUID, L2CACHE, OFFLINE, PATH, TYPE};
 use ondisk::{NvList, mos};
@@ -41,6 +42,7 @@ impl Cache {
             is_disk: self.leaf.kind() == LeafKind::Disk,
             whole_disk: self.whole_disk,
             is_there: self.leaf.is_usable(),
+            is_draid_room: false,
         }
     }
 }
@@ -60,6 +62,7 @@ impl Pool {
     /// # Errors
     /// When a device cannot be opened or written to, is too small, or cannot have the sector size; when it cannot be made
     /// stable.
+    #[boxed]
     pub async fn add_caches(
         self: &Arc<Self>,
         paths: &[PathBuf],

@@ -36,6 +36,7 @@ use dmu::Tx;
 use dmu::zap::ZapValue;
 use dsl::Dsl;
 use dsl::features::ZPOOL_CHECKPOINT;
+use env::boxed;
 use metaslab::Class;
 use ondisk::UberblockPhys;
 use ondisk::mos::directory;
@@ -102,6 +103,7 @@ pub(crate) struct Checkpoint {
 
 impl Checkpoint {
     /// Takes up what the MOS tells, and has blocks kept from now on.
+    #[boxed]
     pub async fn load(dsl: &Dsl, zio: &Zio) -> Result<Self, PoolError> {
         let is_active = dsl.feature_count(&ZPOOL_CHECKPOINT).await?.is_some_and(|count| count > 0);
         let stage = match uberblock(dsl).await? {
@@ -188,6 +190,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::NeedsFeature`]; [`CheckpointRefusal::Exists`] and [`CheckpointRefusal::Discarding`]; when it cannot
     /// be made stable.
+    #[boxed]
     pub async fn make_checkpoint(self: &Arc<Self>) -> Result<(), PoolError> {
         self.check_writable()?;
         if self.dsl.feature_count(&ZPOOL_CHECKPOINT).await?.is_none() {
@@ -241,6 +244,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`CheckpointRefusal::None`] and [`CheckpointRefusal::Discarding`]; when it cannot be made stable.
+    #[boxed]
     pub async fn discard_checkpoint(self: &Arc<Self>) -> Result<(), PoolError> {
         self.in_early_sync(|pool, tx| async move { pool.begin_discard(&tx).await }).await
     }
@@ -263,6 +267,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`CheckpointRefusal::Stuck`]; when txgs cannot be made stable.
+    #[boxed]
     pub async fn wait_discarded(&self) -> Result<(), PoolError> {
         loop {
             match self.checkpoint.stage() {

@@ -27,10 +27,25 @@ pub struct Host {
     pub id: u64,
     /// Its name.
     pub name: String,
-    /// The user as whom it runs: the owner of the root directories of new file systems.
+    /// The user as whom it runs.
     pub uid: u32,
     /// That user's group.
     pub gid: u32,
+}
+
+/// The owner of the root directory of a new file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RootOwner {
+    /// User, who also gets what makers of datasets are granted.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl From<&Host> for RootOwner {
+    fn from(host: &Host) -> Self {
+        Self { uid: host.uid, gid: host.gid }
+    }
 }
 
 impl Pool {
@@ -44,7 +59,10 @@ impl Pool {
 /// The configuration of an open pool; everything but its vdevs.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
+    /// What labels and the meta-objset say.
     pool: PoolConfig,
+    /// The name of the pool here, where labels keep another name.
+    temporary_name: Option<String>,
 }
 
 impl Config {
@@ -64,7 +82,15 @@ impl Config {
                 features_for_read: NvList::new(),
                 split: None,
             },
+            temporary_name: None,
         }
+    }
+
+    /// The pool has this name as long as it is open; labels keep theirs.
+    #[must_use]
+    pub fn called(mut self, name: &str) -> Self {
+        self.temporary_name = Some(name.to_owned()).filter(|name| *name != self.pool.name);
+        self
     }
 
     /// Keeps what an imported pool says of itself that is not this host's to say.
@@ -91,8 +117,14 @@ impl Config {
         self.pool.version
     }
 
+    /// The name of the pool here.
     pub fn name(&self) -> &str {
-        &self.pool.name
+        self.temporary_name.as_deref().unwrap_or(&self.pool.name)
+    }
+
+    /// True if labels keep another name.
+    pub fn has_temporary_name(&self) -> bool {
+        self.temporary_name.is_some()
     }
 
     pub fn comment(&self) -> Option<&str> {

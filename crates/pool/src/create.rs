@@ -7,14 +7,14 @@ use std::sync::Arc;
 use dmu::{Objset, ObjsetContext, ObjsetProps, Tx, TxgGate};
 use dsl::features::{ALLOCATION_CLASSES, DRAID};
 use dsl::{Birth, DatasetName, Dsl, Feature, PropValue};
-use env::{Env, OpenMode};
+use env::{Env, OpenMode, boxed};
 use ondisk::objset::ObjsetType;
 use units::{ObjsetId, TXG_INITIAL};
 use vdev::{Bias, LabelUse, NewVdev, Top, VdevTree, init_labels, label_use, open_once_free};
 use zio::Zio;
 
 use crate::checkpoint::Checkpoint;
-use crate::config::{self, Config};
+use crate::config::{self, Config, RootOwner};
 use crate::evacuate::Evacuation;
 use crate::import::OpenVdevs;
 use crate::memory::MemoryParts;
@@ -30,6 +30,8 @@ use crate::{Pool, PoolError, Tuning};
 pub struct PoolSpec {
     /// Its name.
     pub name: String,
+    /// The name that labels have, where it is another one: the pool has it when it is opened again.
+    pub stored_name: Option<String>,
     /// Its vdevs, logs included, in order.
     pub vdevs: Vec<NewVdev>,
     /// What is set on its root dataset.
@@ -45,6 +47,7 @@ impl Pool {
     ///
     /// # Errors
     /// When a device is in use, too small or cannot be opened, or a write fails.
+    #[boxed]
     pub async fn create(env: Arc<dyn Env>, spec: PoolSpec, tuning: Tuning) -> Result<Arc<Self>, PoolError> {
         Self::create_with(env, spec, &dsl::NEW_POOL_FEATURES, tuning).await
     }
@@ -53,6 +56,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::create`].
+    #[boxed]
     pub async fn create_with(
         env: Arc<dyn Env>,
         spec: PoolSpec,
@@ -66,7 +70,8 @@ impl Pool {
         check_unused(&env, spec.vdevs.iter().flat_map(|vdev| &vdev.paths), spec.force).await?;
         let vdevs = Arc::new(VdevTree::create(Arc::clone(&env), &spec.vdevs).await?);
         let open = OpenVdevs::new(&vdevs);
-        let mut config = Config::new(&spec.name, &tuning.host);
+        let stored_name = spec.stored_name.as_ref().unwrap_or(&spec.name);
+        let mut config = Config::new(stored_name, &tuning.host).called(&spec.name);
         config.set_comment(spec.comment.clone());
         for top in vdevs.tops() {
             init_labels(&vdevs, &top, &config.at(TXG_INITIAL)).await?;
@@ -138,7 +143,7 @@ impl Pool {
     /// Creates the contents of the pool in its first txg. After an error, the caller releases all
     /// resources.
     async fn begin(self: &Arc<Self>, root: &DatasetName) -> Result<(), PoolError> {
-        self.format_dataset(root, &self.gate.forming()).await?;
+        self.format_dataset(root, RootOwner::from(&self.tuning.host), &self.gate.forming()).await?;
         self.start();
         self.in_sync(|pool, tx| async move { pool.note_version(&tx, "create").await }).await?;
         self.engage_suspension().await?;

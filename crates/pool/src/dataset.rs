@@ -8,6 +8,7 @@
 
 pub(crate) mod bookmarks;
 pub(crate) mod clones;
+pub(crate) mod counted;
 pub(crate) mod destroy;
 pub(crate) mod files;
 pub(crate) mod frozen;
@@ -31,6 +32,7 @@ use std::sync::atomic::Ordering;
 use dmu::{Objset, ObjsetContext};
 use dsl::DatasetName;
 use dsl::features::{BLOCK_CLONING, Feature, LARGE_BLOCKS, LARGE_DNODE, ZILSAXATTR};
+use env::boxed;
 use futures::stream::{self, StreamExt};
 use ondisk::dsl::dataset_flags;
 use ondisk::zil::ZilHeader;
@@ -279,6 +281,7 @@ impl Pool {
     ///
     /// # Errors
     /// When a log cannot be replayed.
+    #[boxed]
     pub async fn replay_logs(self: &Arc<Self>) -> Result<(), PoolError> {
         let waiting: Vec<_> = self.open_datasets().into_iter().filter(|open| open.needs_replay()).collect();
         let replayed = stream::iter(waiting)
@@ -323,6 +326,7 @@ impl Pool {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn block_max_bytes(&self) -> Result<u32, PoolError> {
         Ok(if self.allowed().await?.large_blocks { RECORD_MAX_BYTES } else { OLD_RECORD_MAX_BYTES })
     }
@@ -349,6 +353,7 @@ impl Pool {
     /// # Errors
     /// When it does not exist or cannot be made stable. [`PoolError::Busy`] while a stream is being
     /// received into it.
+    #[boxed]
     pub async fn close_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         let dataset = self.dsl.resolve(name).await?;
         let open = self.datasets.read().get(&dataset.objset()).cloned();
@@ -375,6 +380,7 @@ impl Pool {
     /// # Errors
     /// As [`dsl::Dsl::rename_dataset`]. [`PoolError::Busy`] while a stream is being received into
     /// one of the datasets.
+    #[boxed]
     pub async fn rename_dataset(self: &Arc<Self>, name: &str, new_name: &str) -> Result<(), PoolError> {
         let _nobody_opens_it = self.loading.write().await;
         let (name, new_name) = (name.to_owned(), new_name.to_owned());

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use dmu::Tx;
+use env::boxed;
 use units::Guid;
 use vdev::{Leaf, NodeKind, VdevError, retire_label};
 
@@ -36,6 +37,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Device`]; [`PoolError::Checkpoint`]; when it cannot be made stable.
+    #[boxed]
     pub async fn detach(self: &Arc<Self>, leaf: Guid) -> Result<(), PoolError> {
         self.check_writable()?;
         let _alone = self.adding.lock().await;

@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use dmu::Tx;
 use dsl::{BlockError, ErrorLog};
+use env::boxed;
 use parking_lot::Mutex;
 use units::{ObjectId, ObjsetId, Txg};
 use zio::{Bookmark, Damaged};
@@ -87,6 +88,21 @@ impl Errors {
         }
     }
 
+    /// A block can be read again, or is gone.
+    pub fn forget(&self, bookmark: &Bookmark) {
+        let mut logs = self.0.lock();
+        logs.last.remove(bookmark);
+        logs.unsaved_last.remove(bookmark);
+    }
+
+    /// Returns all errors that are not of a scrub that is under way. From then on, the errors count
+    /// as stored.
+    pub fn take_all_last(&self) -> Vec<BlockError> {
+        let mut logs = self.0.lock();
+        logs.unsaved_last.clear();
+        logs.last.iter().map(|(bookmark, birth)| block_error((*bookmark, *birth))).collect()
+    }
+
     /// What an earlier import had stored.
     fn put_stored(&self, log: ErrorLog, stored: Vec<BlockError>) {
         let mut logs = self.0.lock();
@@ -100,7 +116,8 @@ impl Errors {
         }
     }
 
-    fn all(&self) -> BTreeSet<Bookmark> {
+    /// All errors that are known.
+    pub fn all(&self) -> BTreeSet<Bookmark> {
         self.0.lock().last.keys().copied().collect()
     }
 }
@@ -121,6 +138,7 @@ pub struct DamagedObject {
 impl Pool {
     /// Blocks that could not be read, from any copy. Only looks: what reads met since the last txg is noted
     /// with the next, and no txg is held up. So a block that is freed just now may be told of once.
+    #[boxed]
     pub async fn data_errors(&self) -> BTreeSet<Bookmark> {
         let mut all = self.errors.all();
         for lost in self.zio.lost() {
@@ -187,6 +205,7 @@ impl Pool {
     }
 
     /// The objects that have such blocks, with their names as far as they are known.
+    #[boxed]
     pub async fn damaged_objects(self: &Arc<Self>) -> Vec<DamagedObject> {
         let errors = self.data_errors().await;
         let objects: BTreeSet<(ObjsetId, ObjectId)> = errors.iter().map(|b| (b.objset, b.object)).collect();

@@ -42,6 +42,7 @@ use std::time::Duration;
 
 use dmu::Tx;
 use dsl::Dsl;
+use env::boxed;
 use evacuation::BatchLimits;
 use event_listener::Event;
 use ondisk::indirect::RemovingPhys;
@@ -49,7 +50,7 @@ use parking_lot::Mutex;
 use units::{Txg, VdevId};
 use vdev::{Mapping, Top};
 
-use crate::{Pool, PoolError, RemovalRefusal};
+use crate::{BackgroundWork, Pool, PoolError, RemovalRefusal};
 
 /// Once a txg has copied for that long it copies no more.
 const BATCH_TIME: Duration = Duration::from_millis(200);
@@ -57,7 +58,7 @@ const BATCH_TIME: Duration = Duration::from_millis(200);
 /// The last or running removal of a data vdev.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvacuationReport {
-    /// What the format keeps.
+    /// The state on disk.
     pub phys: RemovingPhys,
     /// What the mappings of all removed vdevs take in memory, in bytes.
     pub mapping_bytes: u64,
@@ -77,6 +78,7 @@ pub(crate) struct Evacuation {
 
 impl Evacuation {
     /// Takes up what the meta-objset tells.
+    #[boxed]
     pub async fn load(dsl: &Dsl) -> Result<Self, PoolError> {
         let phys = evacuation::state(dsl).await?;
         Ok(Self { phys: Mutex::new(phys), stable: Mutex::new(phys), ..Self::default() })
@@ -184,6 +186,9 @@ impl Pool {
     /// Works until the vdev is gone, or until told to halt.
     async fn empty_vdev(self: &Arc<Self>) -> Result<(), PoolError> {
         while !self.evacuation.halting.load(Ordering::Acquire) {
+            if self.is_held_back(BackgroundWork::Removals).await {
+                continue;
+            }
             let started = self.env.now();
             let goes_on = self.in_sync(|pool, tx| async move { pool.empty_some(&tx).await }).await?;
             self.evacuation.tell();

@@ -14,6 +14,8 @@
 //!   (test: `a_table_whose_log_was_not_written_out_keeps_the_pool_from_being_changed`)
 //! - OpenZFS tells the same. (test: `golden_pools_tell_what_openzfs_told_of_them`, in `cli`)
 
+use env::boxed;
+use ondisk::ddt::DDT_ROW_WORDS;
 use ondisk::mos::directory::LAST_SCRUBBED_TXG;
 
 use crate::shared::SharedSpace;
@@ -22,7 +24,7 @@ use crate::shared::ddt::Ddt;
 use crate::{Pool, PoolError};
 
 /// What a pool can tell of itself; nothing where its tables cannot be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Space of destroyed datasets that is still to be freed.
     pub freeing_bytes: Option<u64>,
@@ -37,16 +39,27 @@ pub struct Facts {
 }
 
 /// What the tables of deduplicated blocks tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DedupFacts {
     /// The blocks in them.
     pub blocks: SharedSpace,
     /// What the tables take themselves, and their logs.
     pub table_bytes: u64,
+    /// Entries of all tables.
+    pub entries: u64,
+    /// What the tables would take in memory.
+    pub core_bytes: u64,
+    /// The statistics of all tables: blocks with 2^n to 2^(n+1)-1 references are in row n.
+    pub rows: Vec<DedupRow>,
 }
+
+/// A row of the statistics of tables, as they are stored: number of blocks, bytes of data, bytes as they are stored, bytes
+/// that they are charged, and the same four figures with each block counted once for each reference.
+pub type DedupRow = [u64; DDT_ROW_WORDS];
 
 impl Pool {
     /// What there is to tell as of now.
+    #[boxed]
     pub async fn facts(&self) -> Facts {
         Facts {
             freeing_bytes: self.dsl.freeing_bytes().await.ok(),
@@ -57,7 +70,8 @@ impl Pool {
         }
     }
 
-    async fn last_scrubbed(&self) -> Result<u64, PoolError> {
+    /// The newest txg of which the last finished scrub has read everything; 0 if there was no scrub.
+    pub(crate) async fn last_scrubbed(&self) -> Result<u64, PoolError> {
         Ok(self.dsl.directory().lookup_u64(LAST_SCRUBBED_TXG.as_bytes()).await?.unwrap_or(0))
     }
 

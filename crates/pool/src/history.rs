@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::Tx;
 use dsl::DatasetName;
+use env::boxed;
 use ondisk::NvList;
 use ondisk::history::names;
 
@@ -39,6 +40,7 @@ impl Pool {
     ///
     /// # Errors
     /// When it cannot be read.
+    #[boxed]
     pub async fn history(&self) -> Result<Vec<NvList>, PoolError> {
         if !self.read_only && self.suspended().is_none() {
             self.sync_now().await?;

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use env::boxed;
 use units::Guid;
 use vdev::VdevState;
 
@@ -21,6 +22,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`DeviceRefusal::Unavailable`]; [`PoolError::Checkpoint`]; when it cannot be made stable.
+    #[boxed]
     pub async fn change_guid(self: &Arc<Self>, new: Option<Guid>) -> Result<(), PoolError> {
         self.check_writable()?;
         let _alone = self.adding.lock().await;
@@ -47,6 +49,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Self::sync_now`].
+    #[boxed]
     pub async fn sync_all(self: &Arc<Self>) -> Result<(), PoolError> {
         self.in_sync(|pool, tx| async move {
             pool.vdevs.mark_all_changed();

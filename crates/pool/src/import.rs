@@ -19,7 +19,7 @@ use std::sync::Arc;
 use dmu::{Objset, ObjsetContext, ObjsetProps, TxgGate};
 use dsl::Dsl;
 use dsl::features::BLOCK_CLONING;
-use env::{Env, OpenMode};
+use env::{Env, OpenMode, boxed};
 use evacuation::EvacuationError;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::{ByteOrder, NvList, UberblockPhys};
@@ -41,7 +41,7 @@ use crate::shared::brt::Brt;
 use crate::shared::ddt::{self, Ddt};
 use crate::space::deferred::Deferred;
 use crate::space::maps::{SpaceMaps, load_dtls};
-use crate::{CheckpointRefusal, MissingFeature, Pool, PoolError, Tuning};
+use crate::{CheckpointRefusal, Host, MissingFeature, Pool, PoolError, Tuning};
 
 /// Which pool to import, and how.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +57,8 @@ pub struct ImportSpec {
     pub guid: Option<Guid>,
     /// Under this name from now on.
     pub new_name: Option<String>,
+    /// The new name is not written to labels: the pool has its old name again when it is closed.
+    pub is_name_temporary: bool,
     /// Though another system may have it open.
     pub force: bool,
     /// This host had it open when it went down: only if it is as it was left then. `force` does not
@@ -115,12 +117,19 @@ impl ImportSpec {
         }
     }
 
-    fn name_for<'a>(&'a self, candidate: &'a Candidate) -> &'a str {
-        self.new_name.as_deref().unwrap_or(&candidate.pool.name)
+    /// The configuration of the pool to begin with.
+    fn config_for(&self, candidate: &Candidate, host: &Host) -> Config {
+        let stored = &candidate.pool.name;
+        match &self.new_name {
+            Some(name) if self.is_name_temporary => Config::new(stored, host).called(name),
+            Some(name) => Config::new(name, host),
+            None => Config::new(stored, host),
+        }
     }
 }
 
 /// The pools that these devices are of.
+#[boxed]
 pub async fn find_pools(env: &Arc<dyn Env>, paths: &[PathBuf]) -> Vec<Candidate> {
     candidates(&scan(env, paths).await)
 }
@@ -130,6 +139,7 @@ impl Pool {
     ///
     /// # Errors
     /// Those of reading the meta-objset.
+    #[boxed]
     pub async fn features_against_writing(&self) -> Result<Vec<MissingFeature>, PoolError> {
         described(&self.dsl, self.dsl.unsupported_features(true).await?).await
     }
@@ -139,6 +149,7 @@ impl Pool {
     ///
     /// # Errors
     /// When it is not found, or cannot be opened as asked.
+    #[boxed]
     pub async fn import(
         env: Arc<dyn Env>,
         spec: &ImportSpec,
@@ -528,7 +539,7 @@ async fn assemble(
     }
     zio.set_pointer_forms(config::pointer_forms(&dsl).await?);
     check_vdevs(&vdevs, spec)?;
-    let mut config = Config::new(spec.name_for(candidate), &tuning.host);
+    let mut config = spec.config_for(candidate, &tuning.host);
     config.adopt(&PoolConfig::from_nvlist(&found)?);
     config::load_biases(&dsl, &vdevs).await?;
     let space_maps = SpaceMaps::default();

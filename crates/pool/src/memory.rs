@@ -12,6 +12,8 @@
 //! - The parts are the memory, and what may be dirty leaves a third of it to the cache.
 //!   (test: `the_parts_of_a_pools_memory_are_all_of_it`)
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use dmu::TxgGate;
 use zio::Zio;
 
@@ -71,8 +73,21 @@ impl Pool {
     /// Gives the pool so much memory from now on, for everything that it keeps there.
     pub fn set_memory(&self, bytes: u64) {
         let tuning = Tuning { memory_bytes: Some(bytes), ..self.tuning.clone() };
+        self.memory_bytes.store(bytes, Relaxed);
         MemoryParts::of(&tuning).apply(&self.zio, &self.gate);
     }
+
+    /// The memory that the pool was given, in bytes; none where only its cache was.
+    #[must_use]
+    pub fn memory_bytes(&self) -> Option<u64> {
+        Some(self.memory_bytes.load(Relaxed)).filter(|bytes| *bytes > 0)
+    }
+}
+
+/// What the cache has of a pool's memory of so many bytes.
+#[must_use]
+pub fn cache_part(memory_bytes: u64) -> u64 {
+    MemoryParts::of(&Tuning { memory_bytes: Some(memory_bytes), ..Tuning::default() }).cache_bytes
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use dmu::{Objset, SpaceDelta, TxgGate};
 use dsl::Dsl;
-use env::{BoxFuture, Env, IoClass, in_class};
+use env::{BoxFuture, Env, IoClass, boxed, in_class};
 use event_listener::Event;
 use events::EventRing;
 use futures::FutureExt;
@@ -32,10 +32,12 @@ use crate::deadman::GivenUp;
 use crate::errlog::Errors;
 use crate::evacuate::Evacuation;
 use crate::events::PoolEvents;
+use crate::held_work::HeldWork;
 use crate::log::load::LogLoad;
 use crate::log::store::PoolLogStore;
 use crate::memory::MemoryParts;
 use crate::multihost::{Heartbeats, Multihost};
+use crate::scan::error_scrub::ErrorScrubs;
 use crate::scan::scrub::Scrubs;
 use crate::shared::brt::Brt;
 use crate::shared::ddt::Ddt;
@@ -45,7 +47,9 @@ use crate::space::maps::SpaceMaps;
 use crate::space::{Room, SpaceGuard};
 use crate::spares::HeldSpares;
 use crate::sweeps::Sweeps;
+use crate::txg::record::TxgRecords;
 use crate::txg::tasks::TaskQueue;
+use crate::txg::trim::Trims;
 use crate::{Ending, Host, PoolError};
 
 /// How a pool runs; the defaults are OpenZFS's.
@@ -151,6 +155,9 @@ pub struct Pool {
     pub(crate) log_store: Arc<PoolLogStore>,
     /// How much of its logs each txg made.
     pub(crate) log_load: LogLoad,
+    pub(crate) txg_records: TxgRecords,
+    /// The memory that it was given; 0 where only its cache was.
+    pub(crate) memory_bytes: AtomicU64,
     pub(crate) datasets: RwLock<BTreeMap<ObjsetId, Arc<OpenDataset>>>,
     pub(crate) tuning: Tuning,
     pub(crate) read_only: bool,
@@ -161,6 +168,8 @@ pub struct Pool {
     pub(crate) opened_txg: Txg,
     opened_secs: u64,
     pub(crate) scrubs: Scrubs,
+    pub(crate) error_scrubs: ErrorScrubs,
+    pub(crate) held_work: HeldWork,
     pub(crate) sweeps: Sweeps,
     pub(crate) errors: Errors,
     /// Held while a dataset's name is looked up, or changed. Not while one is brought up, see
@@ -176,6 +185,8 @@ pub struct Pool {
     pub(crate) closing: AtomicBool,
     /// Freed room is discarded.
     pub(crate) autotrim: AtomicBool,
+    /// What trims came to.
+    pub(crate) trims: Trims,
     /// The next txg has blocks of destroyed datasets to free.
     pub(crate) has_destroyed: AtomicBool,
     attended: AtomicU64,
@@ -262,6 +273,8 @@ impl Pool {
                 parts.tuning.log_share_percent,
             ),
             log_load: LogLoad::default(),
+            txg_records: TxgRecords::default(),
+            memory_bytes: AtomicU64::new(parts.tuning.memory_bytes.unwrap_or(0)),
             env: parts.env,
             vdevs: parts.vdevs,
             zio: parts.zio,
@@ -286,6 +299,8 @@ impl Pool {
             replay_watch: parts.replay_watch,
             others: parts.others,
             scrubs: Scrubs::default(),
+            error_scrubs: ErrorScrubs::default(),
+            held_work: HeldWork::default(),
             sweeps: Sweeps::default(),
             errors: Errors::default(),
             loading: async_lock::RwLock::new(()),
@@ -294,6 +309,7 @@ impl Pool {
             views: DatasetViews::default(),
             closing: AtomicBool::new(false),
             autotrim: AtomicBool::new(false),
+            trims: Trims::default(),
             has_destroyed: AtomicBool::new(false),
             attended: AtomicU64::new(0),
             reopening: async_lock::Mutex::new(()),
@@ -320,6 +336,12 @@ impl Pool {
     #[must_use]
     pub fn name(&self) -> String {
         self.config.lock().name().to_owned()
+    }
+
+    /// True if the pool has its name as long as it is open, and labels keep another name.
+    #[must_use]
+    pub fn has_temporary_name(&self) -> bool {
+        self.config.lock().has_temporary_name()
     }
 
     /// The pool's guid.
@@ -350,6 +372,7 @@ impl Pool {
     ///
     /// # Errors
     /// When it cannot be read.
+    #[boxed]
     pub async fn stored_config(&self) -> Result<ondisk::NvList, PoolError> {
         config::load(&self.dsl).await
     }
@@ -376,6 +399,7 @@ impl Pool {
     ///
     /// # Errors
     /// When it cannot be made stable.
+    #[boxed]
     pub async fn set_comment(self: &Arc<Self>, comment: Option<String>) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let mut config = pool.config.lock().clone();
@@ -471,6 +495,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Suspended`], as [`dmu::DmuError`], when that cannot be done.
+    #[boxed]
     pub async fn sync_now(&self) -> Result<(), PoolError> {
         Ok(self.gate.wait_synced(self.gate.open_txg()).await?)
     }
@@ -494,12 +519,15 @@ impl Pool {
     }
 
     async fn turn(self: Arc<Self>) {
+        self.watch_first_txg();
         while !self.stopping.load(Ordering::Acquire) {
             self.wait_for_work().await;
             if self.gate.failed().is_some() {
                 break;
             }
+            let watch = self.watch_quiescing();
             let quiet = self.gate.quiesce().await;
+            let watch = self.watch_syncing(watch);
             let txg = quiet.txg();
             if let Some(txg) = self.gate.failed() {
                 tracing::error!(%txg, "pool suspended: a panic left a transaction half done");
@@ -512,6 +540,7 @@ impl Pool {
                 self.gate.fail(txg);
                 break;
             }
+            self.watch_committed(&watch);
             self.look_for_absences();
             self.grow_if_wanted();
             self.replace_failed();
@@ -545,6 +574,7 @@ impl Pool {
     /// # Errors
     /// When the pool cannot be made stable. The pool then stays open. [`PoolError::Busy`] while a
     /// stream is being received.
+    #[boxed]
     pub async fn close(self: &Arc<Self>, state: PoolState) -> Result<(), PoolError> {
         if self.read_only {
             self.close_devices().await;
@@ -608,6 +638,7 @@ impl Pool {
     ///
     /// # Errors
     /// When it cannot be made stable.
+    #[boxed]
     pub async fn leave(self: &Arc<Self>) -> Result<(), PoolError> {
         if !self.read_only {
             self.halt_evacuation().await;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapValue};
 use dsl::{Feature, PropValue};
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::mos::directory;
 use units::ObjectId;
@@ -23,6 +24,7 @@ impl Pool {
     ///
     /// # Errors
     /// Those of reading the meta-objset.
+    #[boxed]
     pub async fn pool_props(&self) -> Result<BTreeMap<String, PropValue>, PoolError> {
         match self.read_pool_props().await {
             Err(error) if error.is_loss() => {
@@ -31,6 +33,15 @@ impl Pool {
             }
             read => read,
         }
+    }
+
+    /// True if the value of a property that is off by default is `on`.
+    ///
+    /// # Errors
+    /// Those of reading the meta-objset.
+    #[boxed]
+    pub async fn is_prop_on(&self, name: &str) -> Result<bool, PoolError> {
+        Ok(self.pool_props().await?.get(name).and_then(PropValue::number) == Some(1))
     }
 
     async fn read_pool_props(&self) -> Result<BTreeMap<String, PropValue>, PoolError> {
@@ -52,6 +63,7 @@ impl Pool {
     ///
     /// # Errors
     /// When it cannot be made stable; [`PoolError::NoHostId`] for `multihost=on` on a host without a number.
+    #[boxed]
     pub async fn set_pool_prop(
         self: &Arc<Self>,
         name: &str,
@@ -102,6 +114,7 @@ impl Pool {
     ///
     /// # Errors
     /// When it cannot be made stable.
+    #[boxed]
     pub async fn enable_feature(self: &Arc<Self>, feature: &'static Feature) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             pool.dsl.enable_feature(&tx, feature).await?;
@@ -124,6 +137,7 @@ impl Pool {
     ///
     /// # Errors
     /// When it cannot be made stable.
+    #[boxed]
     pub async fn set_compatibility(self: &Arc<Self>, files: Option<String>) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let mut config = pool.config.lock().clone();

@@ -22,6 +22,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use env::boxed;
 use units::{Guid, VdevId};
 use vdev::{Leaf, NO_VDEV, VdevAux, VdevError, VdevState};
 
@@ -41,6 +42,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Device`]; when it cannot be made stable.
+    #[boxed]
     pub async fn take_offline(
         self: &Arc<Self>,
         leaf: Guid,
@@ -95,6 +97,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Device`]; [`VdevError::WrittenElsewhere`]; or when the change cannot be made
     /// stable. A missing device is not an error.
+    #[boxed]
     pub async fn bring_online(self: &Arc<Self>, leaf: Guid) -> Result<VdevState, PoolError> {
         self.check_writable()?;
         let _alone = self.adding.lock().await;
@@ -165,15 +168,19 @@ impl Pool {
         }
     }
 
-    /// Looks for all devices again where they are to be: those that are back are brought up to date, and
-    /// those that are gone are out of use.
+    /// Looks for all devices again where they are to be: those that are back are brought up to date, those that are
+    /// gone are out of use, and of those that have become larger the size is known. Hot spares that wait are looked
+    /// for, too.
     ///
     /// # Errors
     /// When it cannot be made stable.
+    #[boxed]
     pub async fn reopen_devices(self: &Arc<Self>) -> Result<(), PoolError> {
         self.check_writable()?;
         self.vdevs.look_for_absent().await;
+        self.look_for_spares().await;
         self.clear(&Leaf::has_failed_by_itself).await?;
+        self.look_at_sizes().await?;
         self.check_none_elsewhere()
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod brt;
 pub(crate) mod ddt;
+mod prefetch;
 
 /// How much of it there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

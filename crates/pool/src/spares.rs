@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use dmu::Tx;
-use env::{Device, OpenMode};
+use env::{Device, OpenMode, boxed};
 use ondisk::config::{ASHIFT, GUID, IS_SPARE, PATH, SPARES, TYPE};
 use ondisk::{NvList, mos};
 use parking_lot::Mutex;
@@ -84,6 +84,18 @@ impl Pool {
         self.env.spawn("held_spares", Box::pin(work));
     }
 
+    /// Looks for the hot spares that wait, where the list says that each of them is.
+    pub(crate) async fn look_for_spares(&self) {
+        let waiting = |spare: &Auxiliary| !spare.is_draid_room && self.waits(spare.guid);
+        for spare in self.spares().into_iter().filter(waiting) {
+            let is_there = self.vdevs.is_labeled(&spare.path, spare.guid).await;
+            let mut listed = self.auxiliaries.lock();
+            if let Some(listed) = listed.spares.iter_mut().find(|listed| listed.guid == spare.guid) {
+                listed.is_there = is_there;
+            }
+        }
+    }
+
     /// True if the spare is on the list and not at work.
     fn waits(&self, spare: Guid) -> bool {
         self.spares().iter().any(|listed| listed.guid == spare) && self.vdevs.leaf(spare).is_err()
@@ -93,6 +105,7 @@ impl Pool {
     ///
     /// # Errors
     /// When a device cannot be opened or written to, or is too small; when it cannot be made stable.
+    #[boxed]
     pub async fn add_spares(self: &Arc<Self>, paths: &[PathBuf]) -> Result<(), PoolError> {
         self.check_writable()?;
         let _alone = self.adding.lock().await;
@@ -113,6 +126,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Device`], as [`Self::attach`]; when another pool has the spare at work.
+    #[boxed]
     pub async fn stand_in(self: &Arc<Self>, old: Guid, spare: Guid) -> Result<(), PoolError> {
         let listed = self.spares().into_iter().find(|listed| listed.guid == spare);
         let listed = listed.ok_or(DeviceRefusal::NoSuchDevice)?;
@@ -210,5 +224,6 @@ fn waiting(spare: &NewSpare) -> Auxiliary {
         is_disk: spare.kind == LeafKind::Disk,
         whole_disk: false,
         is_there: true,
+        is_draid_room: false,
     }
 }

@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use env::boxed;
 use units::{Guid, VdevId};
 use vdev::{Leaf, Node, NodeKind, SplitNote, Top, VdevAux, VdevState};
 
@@ -84,6 +85,7 @@ impl Pool {
     /// # Errors
     /// [`SplitRefusal`], [`PoolError::Checkpoint`], [`RemovalRefusal`]: nothing has changed. Those of the devices: the
     /// leaves are back then, or the other pool is there and closed.
+    #[boxed]
     pub async fn split(
         self: &Arc<Self>,
         name: &str,

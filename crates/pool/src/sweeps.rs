@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dmu::Tx;
+use env::boxed;
 use futures::future::join_all;
 use parking_lot::Mutex;
 use sweep::{Kind, Order, Record, Report, Run, State, Step, Sweep, SweepRefusal, Walk};
@@ -63,6 +64,7 @@ impl Pool {
     ///
     /// # Errors
     /// When it cannot be made stable.
+    #[boxed]
     pub async fn sweep(
         self: &Arc<Self>,
         kind: Kind,
@@ -212,7 +214,7 @@ impl Pool {
 
     async fn walk(self: &Arc<Self>, sweep: &Arc<Sweep>, run: &Arc<Run>) -> Result<(), PoolError> {
         let (zio, leaf) = (Arc::clone(&self.zio), Arc::clone(sweep.leaf()));
-        let mut walk = Walk::new(zio, leaf, sweep.kind(), &sweep.record());
+        let mut walk = Walk::new(zio, leaf, sweep.kind(), &sweep.record(), Arc::clone(&self.trims.asked));
         let begun = self.env.now();
         loop {
             let started = self.env.now();

@@ -8,6 +8,7 @@
 //! ```
 //! Joining, quiescing and waiting are `dmu::TxgGate`'s.
 
+pub(crate) mod record;
 pub(crate) mod suspend;
 pub(crate) mod sync;
 pub(crate) mod tasks;

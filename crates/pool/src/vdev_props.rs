@@ -12,6 +12,7 @@ use std::sync::Arc;
 use dmu::Tx;
 use dmu::zap::{Zap, ZapValue};
 use dsl::PropValue;
+use env::boxed;
 use units::{Guid, ObjectId, VdevId};
 use vdev::Bias;
 
@@ -40,6 +41,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`VdevPropRefusal::Invalid`] when there is no such vdev, or it keeps no properties; those of reading.
+    #[boxed]
     pub async fn vdev_props(&self, vdev: Guid) -> Result<BTreeMap<String, PropValue>, PoolError> {
         let mut found = BTreeMap::new();
         for entry in Zap::hold(&self.mos, self.vdev_zap(vdev)?).await?.all().await? {
@@ -56,6 +58,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`VdevPropRefusal`]; when it cannot be made stable.
+    #[boxed]
     pub async fn set_vdev_prop(
         self: &Arc<Self>,
         vdev: Guid,

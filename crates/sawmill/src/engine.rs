@@ -7,7 +7,7 @@ use std::sync::Arc;
 use control::{PoolCreate, Service};
 use device::{Options, RealEnv, RealMachine};
 use engine::{Ground, OnTheSpot, memory};
-use env::{Env, RamDevice};
+use env::{Env, RamDevice, boxed};
 use pool::Tuning;
 
 use crate::{Error, Import, Pool, Vdev, this_host};
@@ -35,7 +35,8 @@ impl Engine {
         let machine = RealMachine::default();
         let of_machine = || memory::part(machine.memory_bytes(), machine.limit_bytes());
         let memory_bytes = tuning.memory_bytes.unwrap_or_else(of_machine);
-        let options = engine::Options { cache: None, memory_bytes, tuning, pid: std::process::id() };
+        let pid = std::process::id();
+        let options = engine::Options { cache: None, cache_files: None, memory_bytes, tuning, pid };
         let ground = Ground {
             env: Arc::clone(&env) as Arc<dyn Env>,
             machine: Arc::new(machine),
@@ -62,6 +63,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Refused`] when a device is in use, too small or cannot be opened, or a write fails.
+    #[boxed]
     pub async fn create(&self, name: &str, vdevs: &[Vdev]) -> Result<Pool, Error> {
         let vdevs = vdevs.iter().map(Vdev::spec).collect::<Result<_, _>>()?;
         let call = PoolCreate { name: name.to_owned(), vdevs, ..PoolCreate::default() };
@@ -81,6 +83,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::Refused`] when it is not found, in use, damaged, or needs what is not supported.
+    #[boxed]
     pub async fn import_as(&self, how: &Import) -> Result<Pool, Error> {
         let imported = self.inner.pool_import(how.call()?).await?;
         Ok(self.opened(&imported.name))

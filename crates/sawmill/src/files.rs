@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use env::boxed;
 use units::ObjectId;
 use zpl::{
     Attributes, Cred, FileKind, ListEntry, NewNode, Place, RenameMode, SetAttributes, WriteFlags, Zfs,
@@ -200,6 +201,7 @@ impl Files {
     ///
     /// # Errors
     /// When it is no directory, or cannot be read.
+    #[boxed]
     pub async fn entries(&self, dir: ObjectId) -> Result<Vec<ListEntry>, ZplError> {
         let mut all = Vec::new();
         let mut cookie = 0;

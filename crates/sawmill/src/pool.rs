@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use control::{Failure, FailureKind, PoolExport, PoolImport, Service};
 use engine::Engine;
+use env::boxed;
 use pool::{Volume, VolumeSpec};
 use vdev::PoolState;
 
@@ -104,6 +105,7 @@ impl Pool {
     ///
     /// # Errors
     /// When there is none, or it cannot be read.
+    #[boxed]
     pub async fn filesystem(&self, name: &str) -> Result<Files, Error> {
         let opened = match name.contains('@') {
             true => self.inner.snapshot_filesystem(name).await,
@@ -116,6 +118,7 @@ impl Pool {
     ///
     /// # Errors
     /// When there is one of that name, or its parent is missing.
+    #[boxed]
     pub async fn create_filesystem(&self, name: &str) -> Result<(), Error> {
         Ok(self.inner.create_filesystem(name, Vec::new()).await?)
     }
@@ -124,6 +127,7 @@ impl Pool {
     ///
     /// # Errors
     /// When there is none, or it cannot be read.
+    #[boxed]
     pub async fn volume(&self, name: &str) -> Result<Volume, Error> {
         Ok(self.inner.volume(name).await?)
     }
@@ -132,6 +136,7 @@ impl Pool {
     ///
     /// # Errors
     /// When there is a dataset of that name, its parent is missing, or there is no volume of such a size.
+    #[boxed]
     pub async fn create_volume(&self, name: &str, spec: VolumeSpec) -> Result<(), Error> {
         Ok(self.inner.create_volume(name, spec, Vec::new()).await?)
     }
@@ -140,6 +145,7 @@ impl Pool {
     ///
     /// # Errors
     /// When there is none, or it cannot be read.
+    #[boxed]
     pub async fn open_volume(&self, name: &str) -> Result<Arc<Volume>, Error> {
         Ok(self.inner.open_volume(name).await?)
     }
@@ -148,6 +154,7 @@ impl Pool {
     ///
     /// # Errors
     /// When they cannot be read.
+    #[boxed]
     pub async fn datasets(&self) -> Result<Vec<String>, Error> {
         let mut names = Vec::new();
         let dsl = self.inner.dsl();
@@ -163,6 +170,7 @@ impl Pool {
     ///
     /// # Errors
     /// When that cannot be done.
+    #[boxed]
     pub async fn sync(&self) -> Result<(), Error> {
         Ok(self.inner.sync_now().await?)
     }
@@ -171,6 +179,7 @@ impl Pool {
     ///
     /// # Errors
     /// When it cannot be made stable; the pool stays open then.
+    #[boxed]
     pub async fn export(&self) -> Result<(), Error> {
         match &self.holder {
             Some(holder) => {

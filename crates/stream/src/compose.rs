@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use env::IoBuf;
+use env::{IoBuf, boxed};
 use ondisk::send::{
     DrrBody, DrrEnd, DrrFree, DrrFreeobjects, DrrObject, DrrRecord, DrrRedact, DrrSpill, DrrWrite,
     DrrWriteEmbedded, StreamFeatures, TO_THE_END, record_flags,
@@ -134,6 +134,7 @@ impl<O: Output> Composer<O> {
     }
 
     /// Tells of what was found next.
+    #[boxed]
     pub async fn take(&mut self, piece: &Piece) -> Result<(), SendError> {
         let payload = piece.contents.payload();
         match &piece.found {

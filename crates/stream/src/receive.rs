@@ -21,6 +21,7 @@ mod objects;
 use std::sync::Arc;
 
 use dmu::{DmuError, Dnode, Estimate, Objset, Plan};
+use env::boxed;
 use ondisk::dnode::OBJECT_SHIFT_MAX;
 use ondisk::send::{DrrBegin, DrrBody, RECORD_BYTES, ResumePoint, StreamFeatures, begin_flags};
 use units::{ObjectId, Txg};
@@ -140,6 +141,7 @@ impl Receiver {
     ///
     /// # Errors
     /// See [`ReceiveError`].
+    #[boxed]
     pub async fn take(&mut self, record: StreamRecord) -> Result<(), ReceiveError> {
         let StreamRecord { offset, record, payload } = record;
         self.end_bytes = offset.saturating_add((RECORD_BYTES + payload.len()) as u64);
@@ -183,6 +185,7 @@ impl Receiver {
     ///
     /// # Errors
     /// See [`ReceiveError`].
+    #[boxed]
     pub async fn free_beyond(&mut self) -> Result<(), ReceiveError> {
         self.free_objects(self.end_bytes, self.last_object.saturating_add(1), u64::MAX).await
     }

@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use dmu::{DmuError, Dnode, Objset, SeekTo};
+use env::boxed;
 use ondisk::dsl::RedactBlockPhys;
 use units::{BlockId, Level, ObjectId};
 use zio::Bookmark;
@@ -88,6 +89,7 @@ impl Redacted {
     }
 
     /// What comes next; `None` at the end.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Option<Found>, SendError> {
         loop {
             if let Some(found) = self.made_good().await? {

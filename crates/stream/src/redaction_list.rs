@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use dmu::zap::Zap;
 use dmu::{Dnode, Objset};
+use env::boxed;
 use ondisk::dnode::OBJECT_SHIFT_MAX;
 use ondisk::dsl::RedactBlockPhys;
 use ondisk::objset::ObjsetType;
@@ -33,6 +34,7 @@ type At = (u64, u64);
 ///
 /// # Errors
 /// See [`SendError`].
+#[boxed]
 pub async fn redaction_list(
     target: &Arc<Objset>,
     by: &[Arc<Objset>],

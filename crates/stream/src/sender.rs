@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::Objset;
 use dmu::zap::Zap;
+use env::boxed;
 use futures::io::AsyncWrite;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::NvList;
@@ -36,6 +37,7 @@ where
 ///
 /// # Errors
 /// As there, but for blocks of data.
+#[boxed]
 pub async fn size_of(objset: &Arc<Objset>, order: &SendOrder) -> Result<Summary, SendError> {
     run(objset, order, Tally::default(), Reading::Nothing).await
 }
@@ -65,7 +67,8 @@ async fn run<O: Output>(
     let (begin, payload) = begin(objset, order, features);
     let mut composer =
         Composer::begin(out, begin, &payload, features, order.target.guid, end_of_objects).await?;
-    let walk = Redacted::new(walk, objset, &order.redaction);
+    // Each step moves the walk, which is large.
+    let walk = Box::new(Redacted::new(walk, objset, &order.redaction));
     let found =
         stream::try_unfold(walk, |mut walk| async move { Ok(walk.next().await?.map(|found| (found, walk))) });
     let pending = found.map_ok(|found| pending(&zio, features, reading, found));

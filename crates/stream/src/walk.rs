@@ -17,13 +17,13 @@
 
 use std::sync::Arc;
 
-use env::IoBuf;
+use env::{IoBuf, boxed};
 use ondisk::dnode::{DNODE_SLOT_BYTES, DNODES_PER_BLOCK, DnodeImage, DnodePhys};
 use ondisk::objset::ObjsetPhys;
 use ondisk::send::BLOCK_PAYLOAD_MAX_BYTES;
 use ondisk::{BLKPTR_BYTES, BLKPTR_SHIFT, Blkptr, ObjectType, OndiskError};
 use units::{BlockId, Level, ObjectId, ObjsetId, Txg};
-use zio::{Bookmark, Keep, Zio};
+use zio::{Ahead, Bookmark, Keep, Zio};
 
 use crate::SendError;
 
@@ -176,6 +176,7 @@ pub(crate) struct Walk {
 
 impl Walk {
     /// Begins a walk of the objset under `root`; gives the meta-dnode's highest block, too.
+    #[boxed]
     pub async fn begin(
         zio: Arc<Zio>,
         objset: ObjsetId,
@@ -206,6 +207,7 @@ impl Walk {
     }
 
     /// What comes next; `None` at the end.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Option<Found>, SendError> {
         while let Some(frame) = self.stack.pop() {
             let found = match frame {
@@ -303,7 +305,7 @@ impl Walk {
         }
         let (zio, bookmark) =
             (Arc::clone(&self.zio), self.bookmark(tree.object, level, first.saturating_add(at as u64)));
-        let reading = async move { zio.read_ahead(&bp, &bookmark, Keep::InMemory).await };
+        let reading = async move { zio.read_ahead(&bp, &bookmark, Keep::InMemory, Ahead::Planned).await };
         self.zio.vdevs().env().spawn("send", Box::pin(reading));
     }
 

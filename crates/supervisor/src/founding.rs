@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 
 use control::{
     DaemonStatusCall, Failure, FailureKind, FoundDevice, Holdings, ImportCandidate, ImportScan, Imported,
-    LabelClear, PoolCreate, PoolExport, PoolImport, ProcessFind, ProcessHoldings, ProcessSiblings, Service,
+    LabelClear, PoolCreate, PoolExport, PoolImport, PoolReopen, ProcessFind, ProcessHoldings,
+    ProcessSiblings,
 };
 use parking_lot::Mutex;
 use tokio::sync::OwnedMutexGuard;
@@ -41,7 +42,7 @@ impl NameTurns {
     }
 }
 
-impl<B: Service> Inner<B> {
+impl Inner {
     /// Makes a pool in a process of its own.
     pub async fn create(self: &Arc<Self>, call: PoolCreate) -> Done {
         let _turn = self.turns.of(&call.name).await;
@@ -86,7 +87,15 @@ impl<B: Service> Inner<B> {
         // An import whose mounts have failed has opened the pool.
         let opened = started.process.ask(&DaemonStatusCall {}).await.unwrap_or_default().pools;
         match opened.into_iter().next() {
-            Some(name) => self.keep(name, started).await.and(imported),
+            Some(name) => {
+                self.keep(name.clone(), started).await?;
+                if !call.search.is_empty()
+                    && let Err(failure) = self.complete(name.clone()).await
+                {
+                    tracing::warn!(pool = name, reason = %failure, "devices beside those that were searched stay out");
+                }
+                imported
+            }
             None => {
                 self.end_blank(started).await;
                 imported
@@ -112,21 +121,33 @@ impl<B: Service> Inner<B> {
     }
 
     /// Grants the process of a pool the devices that were missing when the pool was imported, if they have labels of
-    /// the pool by now. The process says where they are, and a process that can only read looks there.
-    pub async fn grant_found(self: &Arc<Self>, seat: &PoolSeat) -> Done {
+    /// the pool by now. The process says where they are, and a process that can only read looks there. Returns whether
+    /// there are such devices.
+    pub async fn grant_found(self: &Arc<Self>, seat: &PoolSeat) -> Done<bool> {
         let process = seat.process().await?;
         let holdings = process.ask(&ProcessHoldings {}).await?.into_iter().next().unwrap_or_default();
         let granted = process.grants.devices();
         let is_new = |device: &String| !granted.iter().any(|granted| granted == Path::new(device));
-        let search: Vec<String> = holdings.devices.into_iter().filter(is_new).collect();
+        let all = holdings.devices.iter().chain(&holdings.absent).chain(&holdings.spares);
+        let search: Vec<String> = all.filter(|device| is_new(device)).cloned().collect();
         if search.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let found = self.find(&search).await?;
         let others = self.held_by_others(&process).await;
-        let own = granted::of_pool(holdings.guid, &found);
-        process.grants.add_devices(own.into_iter().filter(|device| !others.contains(device)));
+        let own = granted::of_pool(&holdings, &found);
+        let new = process.grants.add_devices(own.into_iter().filter(|device| !others.contains(device)));
         self.keep_grants(seat.number, &process.grants);
+        Ok(!new.is_empty())
+    }
+
+    /// Has a pool that was imported by a search use its devices that the search did not meet, where the pool says that
+    /// they are.
+    async fn complete(self: &Arc<Self>, pool: String) -> Done {
+        let Some(seat) = self.seats.of(&pool) else { return Ok(()) };
+        if self.grant_found(&seat).await? {
+            seat.ask(&PoolReopen { pool }).await?;
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use broker::{Grants, Search};
-use control::{FoundDevice, PoolCreate, PoolImport, PoolSet, RunPaths, VdevSpec};
+use control::{FoundDevice, Holdings, PoolCreate, PoolImport, PoolSet, RunPaths, VdevSpec};
 use engine::CachedPool;
 use env::{Machine, Readers};
 use serde::{Deserialize, Serialize};
@@ -101,9 +101,15 @@ pub fn meant<'a>(call: &'a PoolImport, found: &'a [FoundDevice]) -> impl Iterato
     found.iter().filter(is_meant).map(|device| PathBuf::from(&device.path))
 }
 
-/// Returns the devices that labels say are of a pool.
-pub fn of_pool(guid: u64, found: &[FoundDevice]) -> Vec<PathBuf> {
-    let is_meant = |device: &&FoundDevice| device.pool.as_ref().is_some_and(|(_, found)| *found == guid);
+/// Returns the devices that labels say are of a pool. Labels of hot spares and cache devices name no pool: the pool
+/// names these devices.
+pub fn of_pool(pool: &Holdings, found: &[FoundDevice]) -> Vec<PathBuf> {
+    let is_named =
+        |path: &String| [&pool.devices, &pool.absent, &pool.spares].iter().any(|paths| paths.contains(path));
+    let is_meant = |device: &&FoundDevice| match &device.pool {
+        Some((_, guid)) => *guid == pool.guid,
+        None => is_named(&device.path),
+    };
     found.iter().filter(is_meant).map(|device| PathBuf::from(&device.path)).collect()
 }
 

@@ -28,6 +28,7 @@
 mod deaths;
 mod founding;
 mod granted;
+mod groups;
 mod injections;
 mod lists;
 mod mounts;
@@ -44,9 +45,11 @@ use std::time::Duration;
 
 use broker::Beginning;
 use control::{RunPaths, Service};
+use engine::CacheFileTable;
 use env::{Env, Machine};
 use events::EventRing;
 
+pub use groups::PoolGroups;
 pub use lists::join_lists;
 pub use program::{PoolProgram, ProcessStarter};
 
@@ -66,23 +69,21 @@ pub struct SupervisorGround {
     pub starter: ProcessStarter,
     /// What each process is told when it begins.
     pub beginning: Beginning,
+    /// The cache files that the processes share.
+    pub cache_files: Arc<CacheFileTable>,
     /// The memory of all pools in bytes.
     pub memory_bytes: u64,
 }
 
-/// Pools that are open in processes of their own. Clones are the same supervisor. `B` is a service without
-/// pools: it answers for pools that no process has, so that such a request is refused in the same words.
-pub struct Supervisor<B>(Arc<Inner<B>>);
+/// Pools that are open in processes of their own. Clones are the same supervisor. A service without
+/// pools answers for pools that no process has, so that such a request is refused in the same words.
+#[derive(Clone)]
+pub struct Supervisor(Arc<Inner>);
 
-impl<B> Clone for Supervisor<B> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-
-struct Inner<B> {
+struct Inner {
     ground: SupervisorGround,
-    blank: B,
+    /// A service without pools.
+    blank: Arc<dyn Service>,
     seats: PoolSeats,
     /// Who may make or import a pool of a name.
     turns: NameTurns,
@@ -93,9 +94,9 @@ struct Inner<B> {
     started: Duration,
 }
 
-impl<B: Service> Supervisor<B> {
+impl Supervisor {
     /// Has no process yet.
-    pub fn new(ground: SupervisorGround, blank: B) -> Self {
+    pub fn new(ground: SupervisorGround, blank: Arc<dyn Service>) -> Self {
         let run = u64::try_from(ground.env.wall_clock().as_nanos()).unwrap_or(u64::MAX);
         let started = ground.env.now();
         Self(Arc::new(Inner {

@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use control::{Failure, Mount, MountInfo, Mounts, ProcessDueMounts, Service, Unmount};
+use control::{Failure, Mount, MountInfo, Mounts, ProcessDueMounts, Unmount, UnmountScope};
 
 use crate::seat::PoolSeat;
 use crate::{Inner, Supervisor};
 
 type Done<T = ()> = Result<T, Failure>;
 
-impl<B: Service> Supervisor<B> {
+impl Supervisor {
     /// Mounts all that is to be mounted by itself.
     pub(crate) async fn mount_all(&self, call: Mount) -> Done {
         self.0.mount_those(&self.0.seats.all(), &call).await
     }
 }
 
-impl<B: Service> Inner<B> {
+impl Inner {
     /// Mounts what is to be mounted of these pools, in the order of mount points. Returns the first failure;
     /// the others are still mounted.
     pub async fn mount_those(&self, seats: &[Arc<PoolSeat>], call: &Mount) -> Done {
@@ -27,15 +27,14 @@ impl<B: Service> Inner<B> {
             match seat.ask(&ask).await {
                 Ok(found) => {
                     outcome = outcome.and(found.failure.map_or(Ok(()), Err));
-                    due.extend(found.mounts.into_iter().map(|(place, dataset)| (place, dataset, seat)));
+                    due.extend(found.mounts.into_iter().map(|mount| (mount, seat)));
                 }
                 Err(failure) => outcome = outcome.and(Err(failure)),
             }
         }
-        due.sort_by(|a, b| std::path::Path::new(&a.0).cmp(std::path::Path::new(&b.0)).then(a.1.cmp(&b.1)));
-        for (_, dataset, seat) in due {
-            let one = Mount { dataset: Some(dataset), ..call.clone() };
-            outcome = outcome.and(seat.ask(&one).await);
+        due.sort_by(|(a, _), (b, _)| a.order().cmp(&b.order()));
+        for (due, seat) in due {
+            outcome = outcome.and(seat.ask(&due.mount).await);
         }
         outcome
     }
@@ -52,13 +51,13 @@ impl<B: Service> Inner<B> {
         for mount in mounted {
             let Some(seat) = self.seats.of(&mount.dataset) else { continue };
             let target = Some(mount.mountpoint);
-            seat.ask(&Unmount { target, force }).await?;
+            seat.ask(&Unmount { target, force, scope: UnmountScope::OfAll }).await?;
         }
         Ok(())
     }
 
     /// Unmounts a dataset, or what is mounted at a path.
-    pub async fn unmount_one(&self, target: String, force: bool) -> Done {
+    pub async fn unmount_one(&self, target: String, call: Unmount) -> Done {
         let seat = match target.starts_with('/') {
             true => {
                 let mounted = self.list_mounts().await;
@@ -67,7 +66,6 @@ impl<B: Service> Inner<B> {
             }
             false => self.seats.of(&target),
         };
-        let call = Unmount { target: Some(target), force };
         match seat {
             Some(seat) => seat.ask(&call).await,
             None => self.blank.unmount(call).await,

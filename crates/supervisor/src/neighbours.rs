@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use broker::{MountedAt, Neighbours};
-use control::{Failure, FailureKind, Mount, Service, Unmount};
+use control::{Failure, FailureKind, Mount, Unmount, UnmountScope};
 use engine::MountError;
 use tokio::runtime::Handle;
 
@@ -23,8 +23,8 @@ use crate::seat::PoolSeat;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The neighbours of one process.
-pub struct MountNeighbours<B> {
-    inner: Weak<Inner<B>>,
+pub struct MountNeighbours {
+    inner: Weak<Inner>,
     /// The number of the process.
     number: u64,
     runtime: Handle,
@@ -33,9 +33,9 @@ pub struct MountNeighbours<B> {
 /// A mount of another process.
 type Other = (Arc<PoolSeat>, MountedAt);
 
-impl<B: Service> MountNeighbours<B> {
+impl MountNeighbours {
     /// Returns the neighbours of the process with this number. Only a task of the runtime may call this.
-    pub fn of(inner: &Arc<Inner<B>>, number: u64) -> Self {
+    pub fn of(inner: &Arc<Inner>, number: u64) -> Self {
         Self { inner: Arc::downgrade(inner), number, runtime: Handle::current() }
     }
 
@@ -60,11 +60,12 @@ impl<B: Service> MountNeighbours<B> {
     }
 }
 
-impl<B: Service> Neighbours for MountNeighbours<B> {
+impl Neighbours for MountNeighbours {
     fn step_aside(&self, place: &Path) -> Result<Box<dyn FnOnce() + Send>, MountError> {
         let mut gone = Vec::new();
         for other in self.below(place) {
-            let call = Unmount { target: Some(other.1.dataset.clone()), force: false };
+            let call =
+                Unmount { target: Some(other.1.dataset.clone()), force: false, scope: UnmountScope::Alone };
             if let Err(failure) = self.ask_in_time(&other, &call) {
                 // Its process may have ended, or a mount above whose server has ended was taken away.
                 if !self.below(place).iter().any(|(_, at)| *at == other.1) {
@@ -84,7 +85,8 @@ impl<B: Service> Neighbours for MountNeighbours<B> {
 /// Mounts again what was unmounted, the deepest last.
 fn mount_again(runtime: &Handle, gone: Vec<Other>) {
     for (seat, at) in gone.into_iter().rev() {
-        let call = Mount { dataset: Some(at.dataset), ..Mount::default() };
+        let place = Some(at.path.display().to_string());
+        let call = Mount { dataset: Some(at.dataset), at: place, ..Mount::default() };
         let asked = async { tokio::time::timeout(PATIENCE, seat.ask(&call)).await };
         match runtime.block_on(asked) {
             Ok(Ok(())) => {}

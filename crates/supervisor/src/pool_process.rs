@@ -8,7 +8,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use broker::{Desk, Grants, MountedAt, Neighbours};
+use broker::{Desk, DeskParts, Grants, MountedAt, Neighbours, ProcessCacheFiles};
 use control::{
     ByteSink, ByteSource, Call, ClientError, DaemonStatus, DaemonStatusCall, Events, EventsSeen, Failure,
     FailureKind, Relay, RunPaths,
@@ -60,7 +60,17 @@ impl PoolProcess {
         let (listener, lock) = (listen(&paths)?, lock_file(&paths)?);
         let beginning = ground.beginning.clone();
         let own = Arc::clone(&grants);
-        let desk = Desk::new(own, beginning, listener, lock, paths.last_words(), neighbours);
+        let cache_files = ProcessCacheFiles { table: Arc::clone(&ground.cache_files), holder: number };
+        let last_words = paths.last_words();
+        let desk = Desk::new(DeskParts {
+            grants: own,
+            beginning,
+            listener,
+            lock,
+            last_words,
+            neighbours,
+            cache_files,
+        });
         let child = ground.starter.start(number, memory, theirs)?;
         desk.open(socket.try_clone()?)?;
         let pid = child.id().ok_or(io::ErrorKind::NotFound)?;

@@ -10,6 +10,8 @@ use std::sync::mpsc;
 use tokio::process::{Child, Command};
 use tokio::runtime::Handle;
 
+use crate::groups::PoolGroups;
+
 /// A program that becomes the process of a pool. It finds its number and its memory in the environment. Its standard
 /// input is the socket of its [`broker::Broker`]; the program ends when the other end is closed.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct PoolProgram {
     pub number: &'static str,
     /// The variable for the memory in bytes.
     pub memory: &'static str,
+    /// The control groups of the processes.
+    pub groups: Option<PoolGroups>,
 }
 
 impl PoolProgram {
@@ -68,6 +72,15 @@ impl ProcessStarter {
         };
         std::thread::Builder::new().name("starter".to_owned()).spawn(work)?;
         Ok(Self { program, orders })
+    }
+
+    /// Puts the process of a pool into the control group of the pool, if there are such groups. A process that cannot
+    /// enter the group works outside.
+    pub(crate) fn enter_group(&self, pool: &str, pid: u32) {
+        let Some(groups) = &self.program.groups else { return };
+        if let Err(error) = groups.enter(pool, pid) {
+            tracing::error!(pool, pid, %error, "the process of the pool is not in the control group of the pool");
+        }
     }
 
     /// Starts the program with this socket.

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use control::*;
 use events::Seen;
-use futures::future::{join_all, select};
+use futures::future::{BoxFuture, join_all, select};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,15 +23,21 @@ const LOOK_MAX: Duration = Duration::from_secs(15);
 /// So long a request for events waits at most.
 const EVENTS_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// Requests that go to the process of the pool that a field names.
+/// Sends requests to the process of the pool that a field names. `async_trait` does not look into
+/// macros, so the macro writes the signature that `async_trait` would make.
 macro_rules! to_pool_of {
     ($($method:ident($call:ident) by $field:ident -> $answer:ty;)*) => {
         $(
-            async fn $method(&self, call: $call) -> Done<$answer> {
-                match self.0.seats.of(&call.$field) {
-                    Some(seat) => seat.ask(&call).await,
-                    None => self.0.blank.$method(call).await,
-                }
+            fn $method<'a, 'async_trait>(&'a self, call: $call) -> BoxFuture<'async_trait, Done<$answer>>
+            where
+                'a: 'async_trait,
+            {
+                Box::pin(async move {
+                    match self.0.seats.of(&call.$field) {
+                        Some(seat) => seat.ask(&call).await,
+                        None => self.0.blank.$method(call).await,
+                    }
+                })
             }
         )*
     };
@@ -40,11 +47,16 @@ macro_rules! to_pool_of {
 macro_rules! to_knowing_pool_of {
     ($($method:ident($call:ident) -> $answer:ty;)*) => {
         $(
-            async fn $method(&self, call: $call) -> Done<$answer> {
-                let Some(seat) = self.0.seats.of(&call.pool) else { return self.0.blank.$method(call).await };
-                let process = seat.process().await?;
-                self.0.tell_siblings(&process).await?;
-                process.ask(&call).await
+            fn $method<'a, 'async_trait>(&'a self, call: $call) -> BoxFuture<'async_trait, Done<$answer>>
+            where
+                'a: 'async_trait,
+            {
+                Box::pin(async move {
+                    let Some(seat) = self.0.seats.of(&call.pool) else { return self.0.blank.$method(call).await };
+                    let process = seat.process().await?;
+                    self.0.tell_siblings(&process).await?;
+                    process.ask(&call).await
+                })
             }
         )*
     };
@@ -54,18 +66,24 @@ macro_rules! to_knowing_pool_of {
 macro_rules! to_pool_of_or_all {
     ($($method:ident($call:ident) by $field:ident -> $answer:ty;)*) => {
         $(
-            async fn $method(&self, call: $call) -> Done<$answer> {
-                match call.$field.as_deref().map(|name| self.0.seats.of(name)) {
-                    Some(Some(seat)) => seat.ask(&call).await,
-                    Some(None) => self.0.blank.$method(call).await,
-                    None => Ok(self.0.of_each_that_answers(&call).await?.into_iter().flatten().collect()),
-                }
+            fn $method<'a, 'async_trait>(&'a self, call: $call) -> BoxFuture<'async_trait, Done<$answer>>
+            where
+                'a: 'async_trait,
+            {
+                Box::pin(async move {
+                    match call.$field.as_deref().map(|name| self.0.seats.of(name)) {
+                        Some(Some(seat)) => seat.ask(&call).await,
+                        Some(None) => self.0.blank.$method(call).await,
+                        None => Ok(self.0.of_each_that_answers(&call).await?.into_iter().flatten().collect()),
+                    }
+                })
             }
         )*
     };
 }
 
-impl<B: Service> Service for Supervisor<B> {
+#[async_trait]
+impl Service for Supervisor {
     to_pool_of! {
         pool_detach(PoolDetach) by pool -> ();
         pool_remove(PoolRemove) by pool -> ();
@@ -81,10 +99,12 @@ impl<B: Service> Service for Supervisor<B> {
         pool_history(PoolHistory) by pool -> Vec<Vec<u8>>;
         inject_action(InjectAction) by pool -> ();
         pool_io(PoolIo) by pool -> PoolIoInfo;
+        pool_counts(PoolCounts) by pool -> PoolCounted;
         pool_log_facts(PoolLogFacts) by pool -> LogFacts;
         pool_log_users(PoolLogUsers) by pool -> LogUsers;
         pool_log_record(PoolLogRecord) by pool -> LogRecording;
         pool_scrub(PoolScrub) by pool -> ();
+        pool_prefetch(PoolPrefetch) by pool -> ();
         pool_checkpoint(PoolCheckpoint) by pool -> ();
         dataset_accounts(DatasetAccounts) by name -> Vec<Account>;
         dataset_deleting(DatasetDeleting) by name -> u64;
@@ -208,8 +228,14 @@ impl<B: Service> Service for Supervisor<B> {
         }
     }
 
-    async fn pool_list(&self, _: PoolList) -> Done<Vec<PoolInfo>> {
-        Ok(self.0.pool_infos().await)
+    async fn pool_list(&self, call: PoolList) -> Done<Vec<PoolInfo>> {
+        let mut pools: Vec<_> = self.0.of_each_open(&call).await.into_iter().flatten().collect();
+        mark_shared_spares(&mut pools);
+        if call.with_absent {
+            pools.extend(self.0.infos_of_closed());
+            pools.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        Ok(pools)
     }
 
     async fn pool_sync(&self, call: PoolSync) -> Done {
@@ -320,8 +346,8 @@ impl<B: Service> Service for Supervisor<B> {
     }
 
     async fn unmount(&self, call: Unmount) -> Done {
-        match call.target {
-            Some(target) => self.0.unmount_one(target, call.force).await,
+        match call.target.clone() {
+            Some(target) => self.0.unmount_one(target, call).await,
             None => self.0.unmount_all(call.force).await,
         }
     }
@@ -371,6 +397,11 @@ impl<B: Service> Service for Supervisor<B> {
 
     async fn process_siblings(&self, _: ProcessSiblings) -> Done {
         Err(Failure::new(FailureKind::Unsupported, "a daemon has no siblings"))
+    }
+
+    async fn process_hold(&self, call: ProcessHold) -> Done {
+        self.0.of_each_open(&call).await;
+        Ok(())
     }
 
     async fn process_memory(&self, _: ProcessMemory) -> Done {
@@ -448,7 +479,7 @@ async fn to_its_end<T: Send + 'static>(work: impl Future<Output = Done<T>> + Sen
     done.unwrap_or_else(|error| Err(Failure::new(FailureKind::Other, error.to_string())))
 }
 
-impl<B: Service> Inner<B> {
+impl Inner {
     /// Returns the seat of the pool that a stream is sent from. A token names the snapshot in its own words.
     fn seat_of_send(&self, call: &DatasetSend) -> Option<Arc<PoolSeat>> {
         match call.token.as_deref().map(stream::token_state) {
@@ -495,7 +526,21 @@ impl<B: Service> Inner<B> {
 
     /// Describes all open pools, in the order of their names.
     pub async fn pool_infos(&self) -> Vec<PoolInfo> {
-        self.of_each_open(&PoolList {}).await.into_iter().flatten().collect()
+        self.of_each_open(&PoolList::default()).await.into_iter().flatten().collect()
+    }
+
+    /// The pools whose processes have ended for good, as their lists have them.
+    fn infos_of_closed(&self) -> Vec<PoolInfo> {
+        let crate::SupervisorGround { machine, paths, .. } = &self.ground;
+        let down = |seat: &Arc<PoolSeat>| match seat.state() {
+            SeatState::Down(failure) => {
+                let cached = crate::lists::pool_in(machine, paths, seat.number)?;
+                let why = failure.stderr.into_iter().filter(|line| !line.is_empty()).collect();
+                Some(engine::absent::info_of(&**machine, &cached, why))
+            }
+            _ => None,
+        };
+        self.seats.all().iter().filter_map(down).collect()
     }
 
     /// Asks the process of a pool for something that needs devices. The pool may have them from then on, if the

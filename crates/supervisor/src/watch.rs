@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use broker::Grants;
-use control::{DaemonStatus, Failure, FailureKind, Mount, ProcessMemory, Service};
+use control::{DaemonStatus, Failure, FailureKind, Mount, ProcessMemory};
 use tokio::process::Child;
 
 use crate::granted;
@@ -24,7 +24,7 @@ pub struct Started {
     pub status: DaemonStatus,
 }
 
-impl<B: Service> Inner<B> {
+impl Inner {
     /// Starts a process with these directories. `sharers` processes share the memory.
     pub async fn start(
         self: &Arc<Self>,
@@ -126,6 +126,7 @@ impl<B: Service> Inner<B> {
             return Err(Box::new(Started { number, process, child, status }));
         }
         tracing::info!(pool = seat.name, pid = process.pid(), "has a process of its own");
+        self.ground.starter.enter_group(&seat.name, process.pid());
         self.follow(&process);
         tokio::spawn(Arc::clone(self).watch_over(Arc::clone(&seat), child));
         self.share_memory();
@@ -184,6 +185,7 @@ impl<B: Service> Inner<B> {
     }
 
     async fn reopened(self: &Arc<Self>, seat: &Arc<PoolSeat>, process: Arc<PoolProcess>) {
+        self.ground.starter.enter_group(&seat.name, process.pid());
         self.follow(&process);
         seat.set(SeatState::Open(process));
         self.share_memory();

@@ -30,12 +30,14 @@
 //!   (test: `all_that_is_free_is_swept_and_nothing_else`)
 #![forbid(unsafe_code)]
 
+mod counters;
 mod pieces;
 mod record;
 mod refusal;
 mod run;
 mod walk;
 
+pub use counters::{Runs, TrimCounters, TrimCounts};
 pub use pieces::{PIECE_MAX_BYTES, PIECE_MIN_BYTES, pieces};
 pub use record::{Kind, Record, State};
 pub use refusal::SweepRefusal;

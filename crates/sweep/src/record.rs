@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapError};
 use dmu::{Objset, Tx};
+use env::boxed;
 use ondisk::mos::vdev_zap;
 use units::{LeafOffset, ObjectId};
 
@@ -103,6 +104,7 @@ impl Record {
     ///
     /// # Errors
     /// Those of reading the ZAP.
+    #[boxed]
     pub async fn load(mos: &Arc<Objset>, zap: ObjectId, kind: Kind) -> Result<Self, ZapError> {
         let zap = Zap::hold(mos, zap).await?;
         let word = async |name: &str| Ok::<_, ZapError>(zap.lookup_u64(name.as_bytes()).await?.unwrap_or(0));
@@ -125,6 +127,7 @@ impl Record {
     ///
     /// # Errors
     /// Those of changing the ZAP.
+    #[boxed]
     pub async fn store(&self, mos: &Arc<Objset>, tx: &Tx, zap: ObjectId, kind: Kind) -> Result<(), ZapError> {
         let zap = Zap::hold(mos, zap).await?;
         let words = [self.offset.get(), self.state as u64, self.changed_secs];
@@ -142,6 +145,7 @@ impl Record {
     ///
     /// # Errors
     /// Those of changing the ZAP.
+    #[boxed]
     pub async fn forget(mos: &Arc<Objset>, tx: &Tx, zap: ObjectId, kind: Kind) -> Result<(), ZapError> {
         let zap = Zap::hold(mos, zap).await?;
         for name in kind.names().iter().chain(kind.option_names()) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use env::boxed;
 use parking_lot::Mutex;
 use units::{LeafOffset, ObjectId};
 use vdev::Leaf;
@@ -20,12 +21,14 @@ pub struct Run {
 
 impl Run {
     /// From now on there is no further step; returns when none is under way any more.
+    #[boxed]
     pub async fn halt(&self) {
         self.halted.store(true, Ordering::Release);
         let _none_is_under_way = self.stepping.lock().await;
     }
 
     /// The turn for one step; none once it was halted.
+    #[boxed]
     pub async fn turn(&self) -> Option<async_lock::MutexGuard<'_, ()>> {
         let turn = self.stepping.lock().await;
         (!self.halted.load(Ordering::Acquire)).then_some(turn)
@@ -110,6 +113,7 @@ impl Sweep {
     }
 
     /// Halts the walk that is under way, if one is.
+    #[boxed]
     pub async fn halt(&self) {
         let run = self.now.lock().run.clone();
         if let Some(run) = run {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use env::{BufSlice, Durability, IoBuf, IoClass, in_class};
+use env::{BufSlice, Durability, IoBuf, IoClass, boxed, in_class};
 use metaslab::{NextFree, Segment};
 use units::{LeafOffset, VdevOffset};
 use vdev::{Leaf, Share, Top, VdevError};
 use zio::Zio;
 
-use crate::{Kind, PIECE_MAX_BYTES, PIECE_MIN_BYTES, Record};
+use crate::{Kind, PIECE_MAX_BYTES, PIECE_MIN_BYTES, Record, TrimCounters};
 
 /// What is written where nothing is (`zfs_initialize_value`), little-endian.
 pub const PATTERN: u64 = 0xdead_beef_dead_beef;
@@ -46,18 +46,26 @@ pub struct Walk {
     begun: LeafOffset,
     filled: Arc<IoBuf>,
     swept_bytes: u64,
+    /// Where a trim counts what becomes of free space.
+    trims: Arc<TrimCounters>,
 }
 
 impl Walk {
-    /// Goes on where `record` says.
+    /// Returns a walk that begins at the place in `record`. A trim adds its counts to `trims`.
     #[must_use]
-    pub fn new(zio: Arc<Zio>, leaf: Arc<Leaf>, kind: Kind, record: &Record) -> Self {
+    pub fn new(
+        zio: Arc<Zio>,
+        leaf: Arc<Leaf>,
+        kind: Kind,
+        record: &Record,
+        trims: Arc<TrimCounters>,
+    ) -> Self {
         let filled = match kind {
             Kind::Initialize => filled(),
             Kind::Trim => IoBuf::zeroed(0),
         };
         let (rate, begun) = (record.rate, record.offset);
-        Self { zio, leaf, kind, rate, at: None, begun, filled: Arc::new(filled), swept_bytes: 0 }
+        Self { zio, leaf, kind, rate, at: None, begun, filled: Arc::new(filled), swept_bytes: 0, trims }
     }
 
     /// The place on the device up to which all is done.
@@ -67,6 +75,7 @@ impl Walk {
     }
 
     /// Does the next few bytes. Not to be dropped before it ends: bytes would stay held.
+    #[boxed]
     pub async fn step(&mut self) -> Step {
         let Some(top) = self.top() else { return Step::Gone };
         if !self.leaf.is_usable() {
@@ -124,7 +133,13 @@ impl Walk {
     /// What the leaf has of it; nothing if that is not worth a request.
     fn share(&self, top: &Top, held: Segment) -> Result<Option<Share>, VdevError> {
         let share = top.share_of(&self.leaf, VdevOffset::new(held.start), held.len())?;
-        Ok(share.filter(|share| self.kind == Kind::Initialize || share.len >= PIECE_MIN_BYTES))
+        match share {
+            Some(small) if self.kind == Kind::Trim && small.len < PIECE_MIN_BYTES => {
+                self.trims.skipped(small.len);
+                Ok(None)
+            }
+            share => Ok(share),
+        }
     }
 
     fn hold_bytes(&self, top: &Top) -> u64 {
@@ -139,7 +154,9 @@ impl Walk {
 
     async fn sweep(&self, share: Share) -> Result<(), VdevError> {
         if self.kind == Kind::Trim {
-            return self.leaf.discard(share.start, share.len).await;
+            let done = self.leaf.discard(share.start, share.len).await;
+            self.trims.ended(share.len, done.is_ok());
+            return done;
         }
         let mut at = share.start.get();
         let end = at + share.len;

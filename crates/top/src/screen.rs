@@ -3,8 +3,8 @@
 //! ```text
 //!  pool, keys                                   1
 //!  commits and bytes a second, over time        2
-//!  latency over time                            7 and more
-//!  stages              | log block sizes        7 and more
+//!  latency over time                            6 and more
+//!  stages              | log block sizes        8 and more
 //!  log devices                                  4 and more
 //!  datasets            | processes              3 and more
 //! ```
@@ -42,8 +42,8 @@ impl Rows {
         let devices = 4 + take(u16::try_from(devices).unwrap_or(u16::MAX).saturating_sub(4));
         let share = rows.saturating_sub(ROWS) / 3;
         let users = 3 + take(share.min(7));
-        let heat = 7 + take(9);
-        let middle = 7 + take(8);
+        let heat = 6 + take(10);
+        let middle = 8 + take(7);
         // What is left over goes to who uses the log.
         let users = users + take(u16::MAX);
         Self { heat, middle, devices, users }

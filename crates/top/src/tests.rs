@@ -114,6 +114,7 @@ fn look(second: u64) -> Look {
         write: counts(&[(16, batches)]),
         flush: counts(&[(17, batches / 2)]),
         wake: counts(&[(14, commits)]),
+        parts_nanos: [3_000, 6_000, 100_000, 84_000, 12_000, 1_000].map(|nanos| nanos * commits).to_vec(),
         block_sizes: vec![0, batches / 4, batches / 2, batches / 8, 0, 0, 0, batches / 8],
         vdevs: vec![
             log(1, vec![leaf(11, "/dev/disk/by-id/nvme-log0-part1", batches)], batches),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use env::{Env, OpenMode};
+use env::{Env, OpenMode, boxed};
 use units::{Ashift, Guid, VdevId};
 
 use crate::config::key;
@@ -35,6 +35,7 @@ pub struct CacheConfig {
 ///
 /// # Errors
 /// When it cannot be opened or written to, is too small, or cannot have the sector size.
+#[boxed]
 pub async fn make_cache(
     env: &Arc<dyn Env>,
     path: &Path,
@@ -67,6 +68,7 @@ impl Leaf {
     ///
     /// # Errors
     /// When it cannot be opened, or is something else; its state tells which, too.
+    #[boxed]
     pub async fn open_cache(&self, mode: OpenMode) -> Result<Ashift, VdevError> {
         // Its labels name no pool, and have no size to be kept to.
         let expected = Expected { pool: None, asize: DEVICE_MIN_BYTES / 2, is_sole: false };

@@ -1,5 +1,6 @@
 //! Giving back room.
 
+use env::boxed;
 use futures::future::join_all;
 use units::VdevOffset;
 
@@ -11,6 +12,7 @@ impl Top {
     ///
     /// # Errors
     /// One leaf's that could not, after all have been tried.
+    #[boxed]
     pub async fn discard(&self, offset: VdevOffset, len: u64) -> Result<(), VdevError> {
         let mut shares = Vec::new();
         for leaf in self.leaves().iter().filter(|leaf| leaf.is_usable()) {

@@ -20,7 +20,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use env::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf, boxed};
 use futures::future::join_all;
 use units::{Guid, Txg, VdevId};
 
@@ -37,6 +37,7 @@ impl VdevTree {
     ///
     /// # Panics
     /// When the places are not as long as each other.
+    #[boxed]
     pub async fn copy(&self, from: Run, to: Run, live: &[Range<usize>]) -> Result<(), VdevError> {
         assert_eq!(from.len, to.len, "a run is copied as long as it is");
         let (old, new) = (self.top(from.vdev)?, self.top(to.vdev)?);

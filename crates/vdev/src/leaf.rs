@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use env::{
     Bounds, BoxFuture, BufSlice, Device, DeviceError, Durability, Env, InQueue, IoBuf, Meter, QueueSnapshot,
-    QueueStats, Queued,
+    QueueStats, Queued, boxed,
 };
 use ondisk::label::LABELS;
 use parking_lot::Mutex;
@@ -680,6 +680,7 @@ impl Leaf {
     ///
     /// # Errors
     /// As [`Self::read`].
+    #[boxed]
     pub async fn discard(&self, offset: LeafOffset, len: u64) -> Result<(), VdevError> {
         let device = self.usable_device()?;
         if !device.info().can_discard {

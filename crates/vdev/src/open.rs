@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use env::{Device, DeviceError, Env, OpenMode};
+use env::{Device, DeviceError, Env, OpenMode, boxed};
 use futures::future::join_all;
 use ondisk::{NvList, UberblockPhys};
 use units::{Guid, Txg};
@@ -43,6 +43,7 @@ impl VdevTree {
     ///
     /// # Errors
     /// When the configuration makes no sense, or has vdevs of an unknown kind.
+    #[boxed]
     pub async fn open(env: Arc<dyn Env>, spec: &OpenSpec<'_>) -> Result<Self, VdevError> {
         Self::open_after(env, spec, None).await
     }
@@ -52,6 +53,7 @@ impl VdevTree {
     ///
     /// # Errors
     /// As [`Self::open`].
+    #[boxed]
     pub async fn open_as(&self, spec: &OpenSpec<'_>) -> Result<Self, VdevError> {
         Self::open_after(Arc::clone(self.env()), spec, Some(self)).await
     }
@@ -90,6 +92,7 @@ impl VdevTree {
     }
 
     /// The uberblock that counts on all leaves in use, of those not after `max`.
+    #[boxed]
     pub async fn best_uberblock(&self, max: Option<Txg>) -> Option<UberblockPhys> {
         let devices: Vec<_> = self.leaves().iter().filter_map(|leaf| leaf.device()).collect();
         let labels = join_all(devices.iter().map(LeafLabels::read)).await;
@@ -219,6 +222,7 @@ impl VdevTree {
     /// Looks whether the devices in use are still to be found where they were opened, with their labels:
     /// one that was unlinked, pulled out or overwritten may serve a good while from caches. Those that are
     /// not are out of use, if their vdev can do without, or is a log.
+    #[boxed]
     pub async fn look_for_absent(&self) {
         for top in self.tops() {
             for leaf in top.leaves().iter().filter(|leaf| leaf.is_usable()) {
@@ -234,7 +238,16 @@ impl VdevTree {
         }
     }
 
+    /// Returns whether a device at `path` has the guid in its label.
+    #[boxed]
+    pub async fn is_labeled(&self, path: &Path, guid: Guid) -> bool {
+        let Ok(device) = self.env().open(path, OpenMode::ReadOnly).await else { return false };
+        let read = vdev_in_time(self.env(), device).await;
+        read.is_some_and(|(_, labels)| labels.guid() == Some(guid))
+    }
+
     /// Why a leaf is not where it was opened, if so.
+    #[boxed]
     async fn absence(&self, leaf: &Leaf) -> Option<VdevAux> {
         let Ok(device) = self.env().open(&leaf.path(), OpenMode::ReadOnly).await else {
             return Some(VdevAux::OpenFailed);
@@ -273,6 +286,11 @@ impl Expected {
 /// uberblock, before which all was flushed. Labels younger than the uberblock that counts are of
 /// a txg that never happened, and tell nothing.
 /// Likewise those that name another pool, which this leaf was to be split off to.
+///
+/// The same holds for leaves whose newest uberblock is older than a sibling's, because all leaves of
+/// a vdev get the same uberblocks: such a leaf is an old copy of the disk. A difference of one txg
+/// counts for nothing, because a crash may leave the last uberblock on some leaves only, when the
+/// data of its txg are on all.
 fn mark_stale(top: &Top, pool: Guid, labels: &BTreeMap<Guid, LeafLabels>) {
     let found = labels.values().flat_map(|labels| &labels.uberblocks).map(|found| &found.uberblock);
     let Some(txg) = best_uberblock(found, None).map(UberblockPhys::txg) else { return };
@@ -280,13 +298,20 @@ fn mark_stale(top: &Top, pool: Guid, labels: &BTreeMap<Guid, LeafLabels>) {
         let label = labels.get(&leaf.guid())?.config_of(pool, Some(txg))?;
         label.get_u64(key::POOL_TXG).map(Txg::new)
     };
+    let uberblock_txg = |leaf: &Leaf| {
+        let own = labels.get(&leaf.guid())?.uberblock(Some(txg));
+        own.map(UberblockPhys::txg)
+    };
     let newest = top.leaves().iter().filter_map(|leaf| label_txg(leaf)).max();
-    for leaf in top.leaves().iter().filter(|leaf| label_txg(leaf) < newest) {
+    let newest_uberblock = top.leaves().iter().filter_map(|leaf| uberblock_txg(leaf)).max();
+    let is_old_copy =
+        |leaf: &Leaf| uberblock_txg(leaf).is_some_and(|own| Some(own.next()) < newest_uberblock);
+    for leaf in top.leaves().iter().filter(|leaf| label_txg(leaf) < newest || is_old_copy(leaf)) {
         // What is not there misses what is written from now on, and that is noted then.
-        let Some(labels) = labels.get(&leaf.guid()) else { continue };
-        let uberblock = labels.uberblock(Some(txg)).map(UberblockPhys::txg);
-        let whole_at = label_txg(leaf).max(uberblock).unwrap_or_default();
-        leaf.add_to_dtl(whole_at.next().min(txg)..=txg);
+        if labels.contains_key(&leaf.guid()) {
+            let whole_at = label_txg(leaf).max(uberblock_txg(leaf)).unwrap_or_default();
+            leaf.add_to_dtl(whole_at.next().min(txg)..=txg);
+        }
     }
 }
 
@@ -418,6 +443,7 @@ pub(crate) async fn open_leaf(
 ///
 /// # Errors
 /// Those of opening; [`DeviceError::InUse`] after a second.
+#[boxed]
 pub async fn open_once_free(
     env: &Arc<dyn Env>,
     path: &Path,

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use env::{BufSlice, Durability};
+use env::{BufSlice, Durability, boxed};
 use parking_lot::Mutex;
 use units::{LABEL_START_BYTES, LeafOffset};
 
@@ -27,6 +27,7 @@ impl Top {
     ///
     /// # Errors
     /// As [`Self::write`], and with the same consequences.
+    #[boxed]
     pub async fn time_write(&self) -> Result<Option<Duration>, VdevError> {
         let longest = Mutex::new(None);
         self.on_all(|leaf| self.rewrite(leaf, &longest)).await?;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use env::{Env, OpenMode};
+use env::{Env, OpenMode, boxed};
 use futures::future::join_all;
 use ondisk::NvList;
 use units::Guid;
@@ -24,6 +24,7 @@ impl VdevTree {
     ///
     /// # Errors
     /// When the configuration is invalid or has vdevs of an unknown kind.
+    #[boxed]
     pub async fn open_for_rescue(
         env: Arc<dyn Env>,
         vdev_tree: &NvList,

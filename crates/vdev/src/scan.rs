@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use env::{Device, DeviceError, Env, OpenMode};
+use env::{Device, DeviceError, Env, OpenMode, boxed};
 use futures::future::join_all;
 use ondisk::{NvList, UberblockPhys};
 use tracing::Instrument as _;
@@ -109,6 +109,7 @@ pub enum LabelUse {
 ///
 /// # Errors
 /// [`DeviceError::TimedOut`] when it does not answer.
+#[boxed]
 pub async fn label_use(env: &Arc<dyn Env>, device: &Arc<dyn Device>) -> Result<LabelUse, DeviceError> {
     let found = vdev_in_time(env, Arc::clone(device)).await;
     let (_, labels) = found.ok_or(DeviceError::TimedOut)?;
@@ -136,6 +137,7 @@ impl FoundLeaf {
 }
 
 /// Reads the labels of the devices at `paths`; those without any are left out.
+#[boxed]
 pub async fn scan(env: &Arc<dyn Env>, paths: &[PathBuf]) -> Vec<FoundLeaf> {
     let found = join_all(paths.iter().map(|path| scan_one(env, path))).await;
     found.into_iter().flatten().collect()

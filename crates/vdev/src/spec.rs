@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use env::{DeviceInfo, Env, OpenMode};
+use env::{DeviceInfo, Env, OpenMode, boxed};
 use units::{Ashift, Guid, Spread, VdevId};
 
 use crate::label::{Waiting, init_auxiliary, shared_spare};
@@ -115,6 +115,7 @@ pub struct NewSpare {
 ///
 /// # Errors
 /// When it cannot be opened or written to, or is too small.
+#[boxed]
 pub async fn make_spare(env: &Arc<dyn Env>, path: &Path, version: u64) -> Result<NewSpare, VdevError> {
     let (leaf, info) = open_new(env, VdevId::new(0), path, 0).await?;
     if leaf.psize() < DEVICE_MIN_BYTES {
@@ -139,6 +140,7 @@ impl VdevTree {
     /// # Errors
     /// When it cannot be opened, is smaller than the vdev needs ([`VdevError::TooSmall`]), or has larger
     /// sectors ([`VdevError::BadAshift`]).
+    #[boxed]
     pub async fn plan_leaf(&self, vdev: VdevId, new: &NewLeaf) -> Result<Arc<Leaf>, VdevError> {
         if self.mode() == OpenMode::ReadOnly {
             return Err(VdevError::ReadOnly);

@@ -117,6 +117,12 @@ impl VdevStats {
         }
     }
 
+    /// Reads and writes at this moment.
+    #[must_use]
+    pub fn reads_and_writes(&self) -> (IoTotals, IoTotals) {
+        (self.read.read(), self.write.read())
+    }
+
     /// Sets the error counters back to zero (`zpool clear`).
     pub fn clear_errors(&self) {
         self.read_errors.store(0, Relaxed);

@@ -8,7 +8,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Arc, OnceLock};
 
-use env::{BufSlice, Durability, Env, IoBuf, OpenMode};
+use env::{BufSlice, Durability, Env, IoBuf, OpenMode, boxed};
 use futures::future::join_all;
 use ondisk::UberblockPhys;
 use parking_lot::{Mutex, RwLock};
@@ -74,6 +74,7 @@ impl VdevTree {
     ///
     /// # Errors
     /// When a device cannot be opened, is too small, or cannot have the sector size.
+    #[boxed]
     pub async fn create(env: Arc<dyn Env>, vdevs: &[NewVdev]) -> Result<Self, VdevError> {
         let create_txg = vdevs.iter().map(|vdev| vdev.create_txg).min().unwrap_or(0);
         let root = RootConfig { guid: draw_guid(&env), create_txg, ..RootConfig::default() };
@@ -127,6 +128,7 @@ impl VdevTree {
     ///
     /// # Errors
     /// As [`Self::create`].
+    #[boxed]
     pub async fn add(&self, vdev: &NewVdev) -> Result<Arc<Top>, VdevError> {
         let mut planned = self.plan(std::slice::from_ref(vdev)).await?;
         let top =
@@ -140,6 +142,7 @@ impl VdevTree {
     ///
     /// # Errors
     /// As [`Self::create`].
+    #[boxed]
     pub async fn plan(&self, vdevs: &[NewVdev]) -> Result<Vec<Arc<Top>>, VdevError> {
         if self.mode == OpenMode::ReadOnly {
             return Err(VdevError::ReadOnly);
@@ -407,6 +410,7 @@ impl VdevTree {
     ///
     /// # Errors
     /// As [`Top::discard`], and [`VdevError::NoSuchVdev`].
+    #[boxed]
     pub async fn discard(&self, vdev: VdevId, offset: VdevOffset, len: u64) -> Result<(), VdevError> {
         self.top(vdev)?.discard(offset, len).await
     }
@@ -415,6 +419,7 @@ impl VdevTree {
     ///
     /// # Errors
     /// As [`Top::scrub`], and [`VdevError::NoSuchVdev`].
+    #[boxed]
     pub async fn scrub(&self, at: Address, len: usize, verify: Verify<'_>) -> Result<usize, VdevError> {
         let top = self.top(at.vdev)?;
         if !top.is_removed() {
@@ -516,9 +521,11 @@ impl VdevTree {
 
     /// Reopens a leaf's device, at `path` or at its present path, and puts the leaf back in use. A
     /// leaf that missed writes is read last until [`Self::resilvered`]. The same holds for a leaf
-    /// that was in use until now, because it misses the writes made in between. `open` returns the
-    /// open txg. The error counters stay, because a pool reopens devices on its own and the
-    /// administrator would not see the errors.
+    /// that was in use until now, because it misses the writes made in between. A device may have
+    /// gone back in time, for example an old copy of the disk: then the device misses all txgs after
+    /// its newest uberblock, whatever the DTL of the leaf says. `open` returns the open txg. The
+    /// error counters stay, because a pool reopens devices on its own and the administrator would
+    /// not see the errors.
     ///
     /// # Errors
     /// When the device cannot be opened, or its labels belong to something else.
@@ -540,10 +547,12 @@ impl VdevTree {
         let expected = Expected::of(&top, self.root());
         let is_ours =
             |labels: &LeafLabels| self.verdict_on(&leaf, &Past::of(labels), true) != CopyVerdict::Foreign;
-        open_leaf(&self.env, &leaf, &path, self.mode, expected, &is_ours).await?;
+        let labels = open_leaf(&self.env, &leaf, &path, self.mode, expected, &is_ours).await?;
         match top.node().is_redundant() {
             true => {
-                leaf.add_to_dtl(since..=open());
+                // A log has uberblocks of few txgs, so they do not show how old the device is.
+                let whole_until = labels.uberblock(None).map(UberblockPhys::txg).filter(|_| !top.is_log());
+                leaf.add_to_dtl(whole_until.map_or(since, |txg| since.min(txg.next()))..=open());
                 leaf.set_config(|config| config.resilver_txg = config.resilver_txg.max(open().get()));
             }
             false => leaf.set_stale(false),

@@ -9,7 +9,7 @@ import { pool as poolCard } from "./tree.js";
 import { users } from "./users.js";
 
 const SPANS = [[60, "1 min"], [300, "5 min"], [900, "15 min"]];
-const STAGES = { queue: "waits for a write of the log", assemble: "lays out blocks", write: "writes them", flush: "flushes devices", wake: "goes on" };
+const STAGES = { queue: "waits for a write of the log", assemble: "lays out blocks", write: "writes them", flush: "flushes devices", wake: "goes on", txg: "waits for a transaction group" };
 const TICKS_MAX = 900;
 const SPAN_SECONDS = 300;
 const ADVICE_MILLIS = 10_000;
@@ -160,15 +160,12 @@ function spans(slot) {
 /** Means over the span, as parts of a bar. */
 function stages(slot) {
   const shown = view.ticks.filter((tick) => tick.at_millis >= view.from);
-  const mean = (place) => {
-    const timed = shown.filter((tick) => tick.stages[place][1] !== null);
-    const all = timed.reduce((sum, tick) => sum + tick.commits, 0);
-    return all > 0 ? timed.reduce((sum, tick) => sum + tick.stages[place][1] * tick.commits, 0) / all : null;
-  };
-  const means = Object.keys(STAGES).map((name, place) => [name, shown.length > 0 ? mean(place) : null]);
-  const whole = means.reduce((sum, [, value]) => sum + (value ?? 0), 0);
+  const commits = shown.reduce((sum, tick) => sum + tick.commits, 0);
+  const mean = (place) => shown.reduce((sum, tick) => sum + tick.stages[place][1] * tick.commits, 0) / commits;
+  const means = Object.keys(STAGES).map((name, place) => [name, commits > 0 ? mean(place) : 0]);
+  const whole = means.reduce((sum, [, value]) => sum + value, 0);
   if (whole === 0) return show(slot, h("p", { class: "small quiet" }, "no commits in this span"));
-  const parts = means.map(([, value], place) => width(h("i", { class: `c${place + 1}` }), ((value ?? 0) * 100) / whole));
+  const parts = means.map(([, value], place) => width(h("i", { class: `c${place + 1}` }), (value * 100) / whole));
   show(slot,
     h("div", { class: "stages", role: "img", "aria-label": means.map(([name, value]) => `${name} ${micros(value)}`).join(", ") }, parts),
     h("dl", {}, means.map(([name, value], place) => [h("dt", { class: "legend" }, h("span", {}, h("i", { class: `c${place + 1}` }), `${name}: ${STAGES[name]}`)), h("dd", {}, micros(value))])));

@@ -36,6 +36,6 @@ pub use address::{AddressError, loopback};
 pub use history::TICKS;
 pub use metrics_page::metrics_routes;
 pub use page::{Page, PageError};
-pub use source::Source;
+pub use source::{ServiceSource, Source};
 pub use token::{Token, TokenError};
 pub use watched::Watched;

@@ -6,6 +6,7 @@ use control::{
 };
 use metrics::{Looked, PoolLook};
 use std::future::Future;
+use std::sync::Arc;
 
 /// Who knows the pools.
 pub trait Source: Send + Sync + 'static {
@@ -21,25 +22,28 @@ pub trait Source: Send + Sync + 'static {
     fn datasets(&self) -> impl Future<Output = Result<Vec<DatasetInfo>, Failure>> + Send;
 }
 
-impl<S: Service> Source for S {
+/// A service, as far as the page asks it.
+pub struct ServiceSource(pub Arc<dyn Service>);
+
+impl Source for ServiceSource {
     async fn daemon(&self) -> Result<DaemonStatus, Failure> {
-        self.daemon_status(DaemonStatusCall {}).await
+        self.0.daemon_status(DaemonStatusCall {}).await
     }
 
     async fn pools(&self) -> Result<Vec<PoolInfo>, Failure> {
-        self.pool_list(PoolList {}).await
+        self.0.pool_list(PoolList { with_absent: true }).await
     }
 
     async fn logs(&self, pool: &str) -> Result<LogFacts, Failure> {
-        self.pool_log_facts(PoolLogFacts { pool: pool.to_owned() }).await
+        self.0.pool_log_facts(PoolLogFacts { pool: pool.to_owned() }).await
     }
 
     async fn users(&self, pool: &str) -> Result<LogUsers, Failure> {
-        self.pool_log_users(PoolLogUsers { pool: pool.to_owned() }).await
+        self.0.pool_log_users(PoolLogUsers { pool: pool.to_owned() }).await
     }
 
     async fn datasets(&self) -> Result<Vec<DatasetInfo>, Failure> {
-        self.dataset_list(DatasetList::default()).await
+        self.0.dataset_list(DatasetList::default()).await
     }
 }
 

@@ -29,8 +29,8 @@ pub(crate) struct Tick {
     /// not less than half of that.
     #[serde(serialize_with = "pairs_of_times")]
     pub(crate) latency: Latencies,
-    /// What the stages of commits took on the mean; none where nothing was timed.
-    stages: Vec<(&'static str, Option<f64>)>,
+    /// What a commit waited for on the mean. The parts add up to the mean commit.
+    stages: Vec<(&'static str, f64)>,
     /// Log blocks: pairs of a number `i` and how many there were of (i + 1) * 4 KiB.
     #[serde(serialize_with = "pairs")]
     blocks: Vec<u64>,
@@ -89,7 +89,7 @@ impl Tick {
             data_bytes: interval.load.data_bytes_per_second,
             log_bytes: interval.load.log_bytes_per_second,
             latency: interval.latency,
-            stages: interval.stages.each().map(|(name, times)| (name, mean(times))).to_vec(),
+            stages: interval.mean.each().to_vec(),
             io: Io::of(io, interval.seconds),
             data_in_flight: in_flight(VdevClass::Normal),
             log_in_flight: in_flight(VdevClass::Log),

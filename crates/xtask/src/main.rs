@@ -135,7 +135,8 @@ fn kills() -> ExitCode {
 
 /// Hostile images of each pool, and hostile streams of each kind, for so long.
 fn hostile(seconds: u32) -> ExitCode {
-    let passed = lane("sawmill-pool", "hostile", "sealed_again", |cargo| {
+    let checked = &["--profile", "checked"];
+    let passed = lane_of(checked, "sawmill-pool", "hostile", "sealed_again", |cargo| {
         cargo.env("SAWMILL_HOSTILE_SECONDS", seconds.to_string());
     });
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -210,8 +211,20 @@ fn soak(seconds: u32, seed: u32) -> ExitCode {
 
 /// Runs what `filter` selects of the test program `test`; whether it passed.
 fn lane(package: &str, test: &str, filter: &str, prepare: impl FnOnce(&mut Command)) -> bool {
+    lane_of(&[], package, test, filter, prepare)
+}
+
+/// The same with further words for cargo.
+fn lane_of(
+    words: &[&str],
+    package: &str,
+    test: &str,
+    filter: &str,
+    prepare: impl FnOnce(&mut Command),
+) -> bool {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["test", "--locked", "--package", package, "--test", test, filter]);
+    cargo.args(["test", "--locked"]).args(words);
+    cargo.args(["--package", package, "--test", test, filter]);
     cargo.args(["--", "--nocapture"]);
     prepare(&mut cargo);
     match cargo.status() {

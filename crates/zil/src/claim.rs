@@ -19,7 +19,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use env::Env;
+use env::{Env, boxed};
 use ondisk::zil::{TxType, ZilHeader, flags};
 use ondisk::{Blkptr, Dva};
 use units::{ObjsetId, Txg, VdevId, VdevOffset, ZilSeq};
@@ -133,6 +133,7 @@ impl IntentLog<Found> {
     ///
     /// # Errors
     /// A device that does not answer, or a log this code does not understand.
+    #[boxed]
     pub async fn check(&self) -> Result<(), ZilError> {
         let header = self.header();
         let mut walk = LogWalk::new(self.core.objset, &header, &*self.core.store);
@@ -147,6 +148,7 @@ impl IntentLog<Found> {
     ///
     /// # Errors
     /// A device that does not answer; references to cloned blocks that cannot be kept.
+    #[boxed]
     pub async fn claim(self, first_txg: Txg) -> Result<IntentLog<Claimed>, ZilError> {
         let mut header = self.header();
         let mut state = Claimed::default();
@@ -166,6 +168,7 @@ impl IntentLog<Found> {
     ///
     /// # Errors
     /// As [`IntentLog::claim`], but for devices that do not answer.
+    #[boxed]
     pub async fn claim_what_answers(self, first_txg: Txg) -> Result<IntentLog<Claimed>, ZilError> {
         let mut header = self.header();
         let mut state = Claimed::default();
@@ -189,6 +192,7 @@ impl IntentLog<Found> {
     ///
     /// # Errors
     /// A log this code does not understand.
+    #[boxed]
     pub async fn claim_without_records(
         self,
         first_txg: Txg,
@@ -216,6 +220,7 @@ impl IntentLog<Found> {
     ///
     /// # Errors
     /// A log that this code does not understand.
+    #[boxed]
     pub async fn claim_to_discard(
         self,
         first_txg: Txg,
@@ -377,6 +382,7 @@ impl IntentLog<Claimed> {
     ///
     /// # Errors
     /// A device that does not answer, or damage.
+    #[boxed]
     pub async fn names_shared_blocks(&self) -> Result<bool, ZilError> {
         if let Some(known) = self.state.names_shared_blocks {
             return Ok(known);
@@ -396,6 +402,7 @@ impl IntentLog<Claimed> {
     ///
     /// # Errors
     /// A device that does not answer, or damage: what lies behind that is unknown.
+    #[boxed]
     pub async fn held(&self) -> Result<Vec<Dva>, ZilError> {
         if let Some(known) = &self.state.held {
             return Ok(known.clone());
@@ -418,6 +425,7 @@ impl IntentLog<Claimed> {
     ///
     /// # Errors
     /// A device that does not answer, or damage: the blocks past it are unknown.
+    #[boxed]
     pub async fn discard(self) -> Result<IntentLog<crate::Live>, ZilError> {
         let mut claimed = ClaimedBlocks::new(&self.header());
         let mut walk = LogWalk::new(self.core.objset, &self.header(), &*self.core.store);

@@ -49,7 +49,7 @@ pub use itx::{Fetched, Itx, LoggedWrite, Record, Scope, WriteData, WriteSource};
 pub use live::{IntentLog, Live, LogHandle};
 pub use replay::meter::{ReplayProgress, ReplayWatch};
 pub use replay::{Applied, Replay, ReplayBlock, ReplayCtx, ReplayRecord, ReplayReport, ReplayStopped};
-pub use stats::{HomeStats, LogBytes, SIZE_BUCKETS, StageLatencies, ZilStats};
+pub use stats::{CommitParts, HomeStats, LogBytes, SIZE_BUCKETS, StageLatencies, ZilStats};
 pub use store::{LogEvent, LogStore, Placement};
 pub use trace::{ActiveRecording, BatchTrace, CommitTrace, IoTrace, Recorder, Recording, WaitedFor};
 pub use units::{LATENCY_BUCKETS, Latencies};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use env::Env;
+use env::{Env, boxed};
 use ondisk::zil::ZilHeader;
 use units::{ObjectId, ObjsetId, Txg, VdevId};
 
@@ -62,6 +62,7 @@ impl IntentLog<Live> {
 
     /// Allocates the first block of a chain, unless there is one, so that the next txg's header
     /// names it. Without this the first commit does it and waits for that txg.
+    #[boxed]
     pub async fn prime(&self) {
         self.core.prime().await;
     }
@@ -71,6 +72,7 @@ impl IntentLog<Live> {
     ///
     /// # Errors
     /// [`ZilError::TxgStopped`].
+    #[boxed]
     pub async fn close(&self) -> Result<(), ZilError> {
         self.core.close().await
     }
@@ -100,6 +102,7 @@ impl LogHandle {
     ///
     /// # Panics
     /// When called for a txg twice, or out of order.
+    #[boxed]
     pub async fn sync(&self, txg: Txg) -> Option<ZilHeader> {
         self.0.sync(txg).await
     }
@@ -140,6 +143,7 @@ impl LogHandle {
     ///
     /// # Errors
     /// [`ZilError::TxgStopped`].
+    #[boxed]
     pub async fn evacuate(&self, vdev: VdevId, how: Leaving) -> Result<(), ZilError> {
         self.avoid(vdev);
         self.0.evacuate(vdev, how).await

@@ -33,7 +33,7 @@ pub(crate) mod progress;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use env::{BoxFuture, IoBuf};
+use env::{BoxFuture, IoBuf, boxed};
 use futures::stream::{self, StreamExt};
 use ondisk::OndiskError;
 use ondisk::zil::{LogRecord, RecordHead};
@@ -202,6 +202,7 @@ impl IntentLog<Claimed> {
     ///
     /// # Errors
     /// Damage, a device that does not answer, or a record that cannot be applied.
+    #[boxed]
     pub async fn replay(
         self,
         into: &dyn Replay,

@@ -42,7 +42,26 @@ pub(crate) struct Stats {
     pub write: Histogram,
     pub flush: Histogram,
     pub wake: Histogram,
+    pub parts: PartCounters,
     homes: Mutex<BTreeMap<VdevId, HomeStats>>,
+}
+
+/// Counters of [`CommitParts`].
+#[derive(Debug, Default)]
+pub(crate) struct PartCounters([AtomicU64; CommitParts::COUNT]);
+
+impl PartCounters {
+    /// A commit took so long in each part.
+    pub fn add(&self, parts: &CommitParts) {
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.0.iter().zip(parts.each()).for_each(|(counter, time)| bump(counter, nanos(time)));
+    }
+
+    fn snapshot(&self) -> CommitParts {
+        let [queue, assemble, write, flush, wake, rest] =
+            self.0.each_ref().map(|counter| Duration::from_nanos(counter.load(Relaxed)));
+        CommitParts { queue, assemble, write, flush, wake, rest }
+    }
 }
 
 /// Records of writes of one kind, and their data.
@@ -97,6 +116,64 @@ pub struct StageLatencies {
     pub wake: Latencies,
 }
 
+/// What commits waited for, added up over all commits. The parts of a commit add up to its time from call to return, while
+/// a stage of [`StageLatencies`] is counted once for a batch of several commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CommitParts {
+    /// Until a batch was begun.
+    pub queue: Duration,
+    /// Until the batch was sent off.
+    pub assemble: Duration,
+    /// Until the last of its blocks was written.
+    pub write: Duration,
+    /// Until the flushes had ended.
+    pub flush: Duration,
+    /// Until the commit went on.
+    pub wake: Duration,
+    /// All of a commit that no batch ended: it waited for a txg, or had nothing to do.
+    pub rest: Duration,
+}
+
+impl CommitParts {
+    /// How many parts there are.
+    pub const COUNT: usize = 6;
+
+    /// Returns the parts of a commit that came at `began` and returned at `returned`, between which a batch passed these
+    /// moments: begun, sent off, written, ended.
+    pub(crate) fn of_batch(began: Duration, moments: [Duration; 4], returned: Duration) -> Self {
+        let mut last = began;
+        let mut until = |moment: Duration| {
+            let next = moment.clamp(last, returned);
+            std::mem::replace(&mut last, next).abs_diff(next)
+        };
+        let [queue, assemble, write, flush] = moments.map(&mut until);
+        Self { queue, assemble, write, flush, wake: until(returned), rest: Duration::ZERO }
+    }
+
+    /// Returns the parts of a commit that no batch ended.
+    pub(crate) fn without_batch(took: Duration) -> Self {
+        Self { rest: took, ..Self::default() }
+    }
+
+    /// Returns all parts, in the order of the fields.
+    #[must_use]
+    pub fn each(&self) -> [Duration; Self::COUNT] {
+        let Self { queue, assemble, write, flush, wake, rest } = *self;
+        [queue, assemble, write, flush, wake, rest]
+    }
+}
+
+impl AddAssign for CommitParts {
+    fn add_assign(&mut self, other: Self) {
+        self.queue += other.queue;
+        self.assemble += other.assemble;
+        self.write += other.write;
+        self.flush += other.flush;
+        self.wake += other.wake;
+        self.rest += other.rest;
+    }
+}
+
 /// The counters of a log at about one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZilStats {
@@ -148,6 +225,8 @@ pub struct ZilStats {
     pub latency: Latencies,
     /// The parts of that.
     pub stages: StageLatencies,
+    /// What commits waited for.
+    pub parts: CommitParts,
     /// Where blocks went.
     pub homes: BTreeMap<VdevId, HomeStats>,
 }
@@ -236,6 +315,7 @@ impl Stats {
             block_sizes: self.sizes.each_ref().map(of),
             latency: self.latency.snapshot(),
             stages: self.stages(),
+            parts: self.parts.snapshot(),
             homes: self.homes.lock().clone(),
         }
     }
@@ -268,6 +348,7 @@ impl AddAssign for ZilStats {
         self.block_sizes.iter_mut().zip(other.block_sizes).for_each(|(count, more)| *count += more);
         self.latency += other.latency;
         self.stages += other.stages;
+        self.parts += other.parts;
         for (vdev, home) in other.homes {
             *self.homes.entry(vdev).or_default() += home;
         }
@@ -293,5 +374,25 @@ impl AddAssign for HomeStats {
         self.errors += other.errors;
         self.writes += other.writes;
         self.flushes += other.flushes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_a_commit_add_up_to_its_time() {
+        let at = Duration::from_micros;
+        let parts = CommitParts::of_batch(at(10), [at(12), at(15), at(40), at(70)], at(71));
+        assert_eq!(parts.each(), [at(2), at(3), at(25), at(30), at(1), at(0)]);
+        // A commit that came while its batch was written, and one that went on before the batch had ended for others.
+        let late = CommitParts::of_batch(at(20), [at(12), at(15), at(40), at(70)], at(71));
+        assert_eq!(late.each(), [at(0), at(0), at(20), at(30), at(1), at(0)]);
+        let early = CommitParts::of_batch(at(10), [at(12), at(15), at(40), at(70)], at(60));
+        assert_eq!(early.each(), [at(2), at(3), at(25), at(20), at(0), at(0)]);
+        let counters = PartCounters::default();
+        [parts, late, CommitParts::without_batch(at(9))].iter().for_each(|parts| counters.add(parts));
+        assert_eq!(counters.snapshot().each(), [at(2), at(3), at(45), at(60), at(2), at(9)]);
     }
 }

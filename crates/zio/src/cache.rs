@@ -44,11 +44,15 @@ use l2arc::SecondCache;
 use ondisk::Blkptr;
 use parking_lot::Mutex;
 
+use counters::Counters;
+pub(crate) use counters::LookupOutcome;
+pub use counters::{Ahead, CacheCensus, CacheStats, CachedBytes, Lookups};
 pub(crate) use shard::{Found, Key};
 use shard::{New, Shard};
 
 use crate::Keep;
 
+mod counters;
 mod shard;
 #[cfg(test)]
 mod tests;
@@ -60,51 +64,6 @@ pub const DIRTY_BESIDE_CACHE_BYTES: u64 = 128 << 20;
 const LEFT_FRACTION: u64 = 4;
 /// Shrinking by this much means one shard more to look at.
 const SHRINK_STEP_BYTES: u64 = 64 << 10;
-
-/// What the cache did so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheStats {
-    /// Blocks that were found.
-    pub hits: u64,
-    /// Blocks that were not.
-    pub misses: u64,
-    /// Hits on data; the others are on metadata.
-    pub data_hits: u64,
-    /// Misses of data.
-    pub data_misses: u64,
-    /// Hits on blocks that were only there as they are stored.
-    pub packed_hits: u64,
-    /// Bytes held now.
-    pub bytes: u64,
-    /// Those of them that are blocks as they are stored.
-    pub packed_bytes: u64,
-    /// Most bytes that may be held.
-    pub limit_bytes: u64,
-}
-
-#[derive(Debug, Default)]
-struct Counters {
-    data_hits: AtomicU64,
-    data_misses: AtomicU64,
-    metadata_hits: AtomicU64,
-    metadata_misses: AtomicU64,
-    packed_hits: AtomicU64,
-}
-
-impl Counters {
-    fn count(&self, is_data: bool, found: Option<&Found>) {
-        let counter = match (is_data, found.is_some()) {
-            (true, true) => &self.data_hits,
-            (true, false) => &self.data_misses,
-            (false, true) => &self.metadata_hits,
-            (false, false) => &self.metadata_misses,
-        };
-        counter.fetch_add(1, Relaxed);
-        if matches!(found, Some(Found::Packed(_))) {
-            self.packed_hits.fetch_add(1, Relaxed);
-        }
-    }
-}
 
 /// The cache.
 pub(crate) struct Cache {
@@ -120,6 +79,8 @@ pub(crate) struct Cache {
     /// The shard to shrink next.
     turn: AtomicUsize,
     counters: Counters,
+    blocks: AtomicU64,
+    blocks_most: AtomicU64,
 }
 
 /// File data, for the figures.
@@ -139,6 +100,8 @@ impl Cache {
             second: Arc::default(),
             turn: AtomicUsize::new(0),
             counters: Counters::default(),
+            blocks: AtomicU64::new(0),
+            blocks_most: AtomicU64::new(0),
         }
     }
 
@@ -171,12 +134,27 @@ impl Cache {
     }
 
     fn shrink(&self, shard: &Mutex<Shard>, room: usize) {
-        let left = {
-            let mut shard = shard.lock();
+        let left = self.changed(shard, |shard| {
             shard.shrink_to(room);
             shard.take_left()
-        };
+        });
         self.second.offer(left);
+    }
+
+    /// Changes a shard, and counts the blocks that came and went.
+    fn changed<T>(&self, shard: &Mutex<Shard>, change: impl FnOnce(&mut Shard) -> T) -> T {
+        let mut shard = shard.lock();
+        let before = shard.blocks();
+        let out = change(&mut shard);
+        let after = shard.blocks();
+        drop(shard);
+        if after > before {
+            let blocks = self.blocks.fetch_add(after - before, Relaxed) + (after - before);
+            self.blocks_most.fetch_max(blocks, Relaxed);
+        } else if after < before {
+            self.blocks.fetch_sub(before - after, Relaxed);
+        }
+        out
     }
 
     /// The cache devices behind it.
@@ -193,12 +171,35 @@ impl Cache {
         &self.shards[key.spread() % SHARDS]
     }
 
-    /// The block, if it is there.
+    /// The block, if it is there: a hit or a miss of somebody who wants it at once.
     pub(crate) fn get(&self, bp: &Blkptr) -> Option<Found> {
-        let key = Key::of(bp);
-        let found = self.shard(&key).lock().get(&key);
-        self.counters.count(is_data(bp), found.as_ref());
+        let found = self.find(bp, LookupOutcome::Hit);
+        if found.is_none() {
+            self.count(bp, LookupOutcome::Miss);
+        }
         found
+    }
+
+    /// The block, if it is there, which is counted as told. One that is not there is not counted.
+    pub(crate) fn find(&self, bp: &Blkptr, as_outcome: LookupOutcome) -> Option<Found> {
+        let key = Key::of(bp);
+        let waited = matches!(as_outcome, LookupOutcome::Joined(_));
+        let found = self.shard(&key).lock().get(&key, waited)?;
+        self.count(bp, as_outcome);
+        if matches!(found, Found::Packed(_)) {
+            self.counters.packed_hits.fetch_add(1, Relaxed);
+        }
+        Some(found)
+    }
+
+    /// Counts what came of a lookup of somebody who wants the block at once.
+    pub(crate) fn count(&self, bp: &Blkptr, outcome: LookupOutcome) {
+        self.counters.count(is_data(bp), outcome);
+    }
+
+    /// Counts what came of a lookup of somebody who reads ahead.
+    pub(crate) fn count_ahead(&self, bp: &Blkptr, ahead: Ahead, outcome: LookupOutcome) {
+        self.counters.count_ahead(is_data(bp), ahead, outcome);
     }
 
     /// Whether the block is there; no use of it.
@@ -216,20 +217,26 @@ impl Cache {
         let key = Key::of(bp);
         // Buffers are whole pages: the packed form of a short block saves none.
         let packed = packed.filter(|packed| packed.len().next_multiple_of(IO_ALIGN_BYTES) <= data.len() / 2);
-        let may_leave = keep == Keep::Yes && self.second.has_devices() && SecondCache::may_have(bp);
-        let new = New { data, packed, origin: may_leave.then(|| Box::new(*bp)) };
-        let left = {
-            let mut shard = self.shard(&key).lock();
+        let may_leave = keep == Keep::Yes && SecondCache::may_have(bp);
+        let origin = (may_leave && self.second.has_devices()).then(|| Box::new(*bp));
+        let new = New { data, packed, origin, is_data: is_data(bp), may_leave };
+        let left = self.changed(self.shard(&key), |shard| {
             shard.insert(key, new, self.room());
             shard.take_left()
-        };
+        });
         self.second.offer(left);
+    }
+
+    /// Notes that a block was read ahead: its first hit is told apart.
+    pub(crate) fn note_ahead(&self, bp: &Blkptr, ahead: Ahead) {
+        let key = Key::of(bp);
+        self.shard(&key).lock().note_ahead(&key, ahead);
     }
 
     /// Forgets a block.
     pub(crate) fn forget(&self, bp: &Blkptr) {
         let key = Key::of(bp);
-        self.shard(&key).lock().forget(&key);
+        self.changed(self.shard(&key), |shard| shard.forget(&key));
     }
 
     /// Sets how much may be dirty beside the cache; counts from the next change on.
@@ -248,19 +255,20 @@ impl Cache {
 
     /// What it did so far.
     pub(crate) fn stats(&self) -> CacheStats {
-        let held = self.shards.iter().map(|shard| shard.lock().held());
-        let (bytes, packed_bytes) = held.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
-        let read = |counter: &AtomicU64| counter.load(Relaxed);
-        let (data_hits, data_misses) = (read(&self.counters.data_hits), read(&self.counters.data_misses));
-        CacheStats {
-            hits: data_hits + read(&self.counters.metadata_hits),
-            misses: data_misses + read(&self.counters.metadata_misses),
-            data_hits,
-            data_misses,
-            packed_hits: read(&self.counters.packed_hits),
-            bytes: bytes as u64,
-            packed_bytes: packed_bytes as u64,
+        let mut stats = CacheStats {
             limit_bytes: self.limit_bytes(),
+            small_limit_bytes: self.limit_bytes() / shard::SMALL_FRACTION as u64,
+            blocks_most: self.blocks_most.load(Relaxed),
+            ..self.counters.read()
+        };
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let (bytes, packed_bytes) = shard.held();
+            stats.bytes += bytes as u64;
+            stats.packed_bytes += packed_bytes as u64;
+            stats.census += &shard.census();
         }
+        stats.beside_bytes = stats.census.blocks * shard::BESIDE_BYTES as u64;
+        stats
     }
 }

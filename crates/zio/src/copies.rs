@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+use env::boxed;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use units::{Txg, VdevOffset};
@@ -63,6 +64,7 @@ impl Zio {
     ///
     /// # Errors
     /// As [`vdev::VdevTree::copy`].
+    #[boxed]
     pub async fn copy_run(&self, copy: &RunCopy) -> Result<(), VdevError> {
         let done = match self.copy_at_once(copy).await {
             // What lies between its parts may be what cannot be read, or may be in the way.

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use env::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf, boxed};
 use ondisk::{Blkptr, Dva};
 use units::{SECTOR_BYTES, Txg};
 use vdev::Address;
@@ -109,6 +109,7 @@ impl Zio {
     ///
     /// # Errors
     /// [`ZioError::Write`] when its vdev could not take it.
+    #[boxed]
     pub async fn write_placed(
         &self,
         block: &Placed,

@@ -68,7 +68,7 @@ use crate::stats::Counters;
 use crate::unstable::Unstable;
 
 pub use bookmark::Bookmark;
-pub use cache::{CacheStats, DIRTY_BESIDE_CACHE_BYTES};
+pub use cache::{Ahead, CacheCensus, CacheStats, CachedBytes, DIRTY_BESIDE_CACHE_BYTES, Lookups};
 pub use copies::RunCopy;
 pub use early::{PackedEarly, Placed, Unplaced};
 pub use error::ZioError;
@@ -76,7 +76,7 @@ pub use leaks::Leak;
 pub use pointer_forms::PointerForms;
 pub use policy::{Keep, LogHint, WritePolicy};
 pub use scrub::{Damaged, Scrubbed};
-pub use stats::ZioStats;
+pub use stats::{AheadStats, BlockTraffic, ZioStats};
 pub use suspension::{FailMode, Suspension, SuspensionWatch, Tries};
 
 /// A pool's blocks.
@@ -198,6 +198,33 @@ impl Zio {
     #[must_use]
     pub fn cache_stats(&self) -> CacheStats {
         self.cache.stats()
+    }
+
+    /// Counts a read of an object that continues another one, or begins a stream.
+    pub fn note_stream(&self, is_continued: bool) {
+        let counter = match is_continued {
+            true => &self.counters.streams_continued,
+            false => &self.counters.streams_begun,
+        };
+        stats::one_more(counter);
+    }
+
+    /// What was read ahead so far.
+    #[must_use]
+    pub fn ahead_stats(&self) -> AheadStats {
+        let cache = self.cache.stats();
+        AheadStats {
+            streams_continued: self.counters.streams_continued.load(Relaxed),
+            streams_begun: self.counters.streams_begun.load(Relaxed),
+            issued: cache.data_ahead.misses + cache.metadata_ahead.misses,
+            active: self.flights.len() as u64,
+        }
+    }
+
+    /// Returns what passed between the cache and the devices so far.
+    #[must_use]
+    pub fn block_traffic(&self) -> BlockTraffic {
+        self.counters.traffic()
     }
 
     /// What went wrong so far, and was made good.

@@ -6,7 +6,7 @@
 //! (tests: `log_blocks_go_to_log_vdevs_first_and_to_the_main_pool_when_those_are_full`,
 //! `a_failed_log_vdev_is_left_out`)
 
-use env::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf, boxed};
 use metaslab::{AllocError, Class, Hint};
 use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva, ObjectType};
 use units::{Lsize, Psize, Txg, VdevId};
@@ -99,6 +99,7 @@ impl Zio {
     ///
     /// # Errors
     /// [`ZioError::Log`] when no device answers, or the place is outside the pool.
+    #[boxed]
     pub async fn read_log(&self, bp: &Blkptr) -> Result<IoBuf, ZioError> {
         let dva = bp.dva(0);
         let len = usize::try_from(bp.psize().get()).unwrap_or(usize::MAX);
@@ -112,6 +113,7 @@ impl Zio {
     ///
     /// # Errors
     /// [`ZioError::Log`] when no copy is good.
+    #[boxed]
     pub async fn mend_log(&self, bp: &Blkptr) -> Result<(), ZioError> {
         let dva = bp.dva(0);
         let len = usize::try_from(bp.psize().get()).unwrap_or(usize::MAX);

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use env::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf, boxed};
 use ondisk::Blkptr;
 use vdev::Address;
 
@@ -28,6 +28,7 @@ impl Zio {
     /// # Errors
     /// [`ZioError::Checksum`] when they are not that block's; [`ZioError::Write`], in the txg that it was written in, when a
     /// copy cannot be.
+    #[boxed]
     pub async fn mend(&self, bp: &Blkptr, bookmark: &Bookmark, stored: IoBuf) -> Result<(), ZioError> {
         if !self.is_block(bp, bookmark, &stored)? {
             return Err(ZioError::Checksum { bookmark: *bookmark });

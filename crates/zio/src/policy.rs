@@ -39,6 +39,9 @@ pub struct WritePolicy {
     /// The block's pointer of an earlier pass of the same txg. Its places are used again
     /// when sizes match; the result then has the same first DVA, and is not to be freed.
     pub rewrite: Option<Blkptr>,
+    /// The block's pointer of an earlier txg. If a strong checksum says that the block is the same as there, nothing is
+    /// written, and this pointer is the result ("nopwrite").
+    pub unchanged: Option<Blkptr>,
 }
 
 impl Default for WritePolicy {
@@ -53,6 +56,7 @@ impl Default for WritePolicy {
             fill: 1,
             keep: Keep::Yes,
             rewrite: None,
+            unchanged: None,
         }
     }
 }

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use codec::Salt;
-use env::{IoBuf, IoClass, impatient};
+use env::{IoBuf, IoClass, boxed, impatient};
 use ondisk::{Blkptr, ByteOrder, ChecksumKind, CompressionKind, ObjectType, OndiskError, swap::swap_block};
 use units::{LABEL_START_BYTES, LeafOffset};
 use vdev::{Address, VdevError};
 
-use crate::cache::Found;
+use crate::cache::{Found, LookupOutcome};
 use crate::pack::unpack;
 use crate::stats::one_more;
 use crate::suspension::is_of_devices;
 use crate::unstable::Kept;
-use crate::{Bookmark, Keep, Zio, ZioError};
+use crate::{Ahead, Bookmark, Keep, Zio, ZioError};
 
 /// Most that is read ahead at a time, in the whole pool.
 const AHEAD_MAX_BYTES: u64 = 64 << 20;
@@ -80,18 +80,24 @@ impl Zio {
         if bp.is_embedded() {
             return self.read_embedded(bp, bookmark).map(Arc::new);
         }
-        if let Some(landing) = self.flights.end_of(bp) {
-            landing.await;
-        }
-        if let Some(cached) = self.cached(bp, bookmark)? {
+        let found_as = match self.flights.end_of(bp) {
+            Some((ahead, landing)) => {
+                landing.await;
+                LookupOutcome::Joined(ahead)
+            }
+            None => LookupOutcome::Hit,
+        };
+        if let Some(cached) = self.cached(bp, bookmark, found_as)? {
             return Ok(cached);
         }
         if bp.is_encrypted() && bp.object_type() != ObjectType::DNODE {
             return Err(ZioError::Unsupported { bookmark: *bookmark, what: "encryption" });
         }
         if let Some(kept) = self.unstable.find(bp) {
+            self.cache.count(bp, LookupOutcome::Hit);
             return self.unstable_data(kept, bp, bookmark, keep);
         }
+        self.cache.count(bp, LookupOutcome::Miss);
         let read = self.fetch(bp, bookmark, keep).await;
         if let Err(error) = &read {
             self.note_lost(error, bp, bookmark);
@@ -104,6 +110,7 @@ impl Zio {
     ///
     /// # Errors
     /// As [`Self::read`], but for [`ZioError::Decompress`]; holes and embedded blocks are stored nowhere.
+    #[boxed]
     pub async fn read_stored(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Arc<IoBuf>, ZioError> {
         bp.check().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
         if bp.is_hole() || bp.is_embedded() {
@@ -134,25 +141,41 @@ impl Zio {
     /// Reads a block into the cache, where somebody will want it soon and then waits for it. To be
     /// called from a task of its own. Does nothing when the block is there, or much is being read
     /// ahead already.
-    pub async fn read_ahead(&self, bp: &Blkptr, bookmark: &Bookmark, keep: Keep) {
+    #[boxed]
+    pub async fn read_ahead(&self, bp: &Blkptr, bookmark: &Bookmark, keep: Keep, ahead: Ahead) {
         let is_plain = bp.check().is_ok() && !bp.is_hole() && !bp.is_embedded() && !bp.is_encrypted();
-        if !is_plain || self.cache.has(bp) || self.unstable.has(bp) {
+        if !is_plain {
+            return;
+        }
+        if self.cache.has(bp) || self.unstable.has(bp) {
+            self.cache.count_ahead(bp, ahead, LookupOutcome::Hit);
             return;
         }
         let bytes = bp.lsize().get();
         let most = AHEAD_MAX_BYTES.min(self.cache.limit_bytes() / AHEAD_FRACTION);
-        if self.ahead_bytes.fetch_add(bytes, Relaxed) + bytes <= most
-            && let Some(_flight) = self.flights.begin(bp)
-        {
-            // Whoever reads the block will hear of what is wrong.
-            let _ = impatient(self.fetch(bp, bookmark, keep)).await;
+        if self.ahead_bytes.fetch_add(bytes, Relaxed) + bytes <= most {
+            if let Some(_flight) = self.flights.begin(bp, ahead) {
+                self.cache.count_ahead(bp, ahead, LookupOutcome::Miss);
+                // Whoever reads the block will hear of what is wrong.
+                let read = impatient(self.fetch(bp, bookmark, keep)).await;
+                if read.is_ok() {
+                    self.cache.note_ahead(bp, ahead);
+                }
+            } else {
+                self.cache.count_ahead(bp, ahead, LookupOutcome::Joined(ahead));
+            }
         }
         self.ahead_bytes.fetch_sub(bytes, Relaxed);
     }
 
-    /// The block from memory.
-    fn cached(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Option<Arc<IoBuf>>, ZioError> {
-        match self.cache.get(bp) {
+    /// The block from memory, which is counted as told.
+    fn cached(
+        &self,
+        bp: &Blkptr,
+        bookmark: &Bookmark,
+        found_as: LookupOutcome,
+    ) -> Result<Option<Arc<IoBuf>>, ZioError> {
+        match self.cache.find(bp, found_as) {
             None => Ok(None),
             Some(Found::Unpacked(data)) => Ok(Some(data)),
             Some(Found::Packed(packed)) => {
@@ -165,6 +188,7 @@ impl Zio {
     }
 
     /// The block from a cache device, or from disk.
+    #[boxed]
     async fn fetch(&self, bp: &Blkptr, bookmark: &Bookmark, keep: Keep) -> Result<Arc<IoBuf>, ZioError> {
         let packed = match self.read_second(bp, bookmark).await {
             Some(packed) => packed,
@@ -223,7 +247,9 @@ impl Zio {
     }
 
     /// The bytes of a block as they lie on disk, verified.
+    #[boxed]
     pub(crate) async fn read_packed(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<IoBuf, ZioError> {
+        self.counters.block_was_read(bp.psize().get());
         if bp.is_gang() {
             return self.read_gang(bp, bookmark).await;
         }

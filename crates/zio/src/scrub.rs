@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use env::{BufSlice, Durability, OpenMode};
+use env::{BufSlice, Durability, OpenMode, boxed};
 use ondisk::Blkptr;
 use parking_lot::Mutex;
 use vdev::{Address, VdevError};
@@ -101,6 +101,7 @@ impl Zio {
     ///
     /// # Errors
     /// As [`Self::read`], when no copy is good.
+    #[boxed]
     pub async fn scrub(&self, bp: &Blkptr, bookmark: &Bookmark) -> Result<Scrubbed, ZioError> {
         bp.check().map_err(|source| ZioError::BadBlkptr { bookmark: *bookmark, source })?;
         if bp.is_hole() || bp.is_embedded() || self.unstable.has(bp) {

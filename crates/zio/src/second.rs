@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use env::{IoBuf, IoClass, in_class};
+use env::{IoBuf, IoClass, boxed, in_class};
 use l2arc::{CacheDevice, Form, Offered, SecondCache, Stored};
 use ondisk::{Blkptr, Compression, CompressionKind};
 use vdev::VdevError;
@@ -20,6 +20,7 @@ impl Zio {
     ///
     /// # Errors
     /// Those of the device: it is of no use any more.
+    #[boxed]
     pub async fn feed(&self, device: &CacheDevice) -> Result<(), VdevError> {
         self.cache.count_second();
         while let Some(blocks) = self.second().next(device).await {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use metaslab::{Allocator, Class, VdevConfig, VdevConfigError};
+use env::boxed;
+use metaslab::{Allocator, Class, SpaceError, VdevConfig, VdevConfigError};
 use ondisk::{Blkptr, Dva};
 use units::{Asize, Psize, Txg, VdevId};
 use vdev::{Bias, Located, Run, Top, VdevError};
@@ -86,6 +87,7 @@ impl Zio {
     ///
     /// # Errors
     /// When a copy is not allocated. Then nothing has changed.
+    #[boxed]
     pub async fn free(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
         self.cache.forget(bp);
         let (all, lost_bytes) = match bp.is_hole() || bp.is_embedded() {
@@ -93,6 +95,7 @@ impl Zio {
             false => self.places_to_free(bp).await?,
         };
         let Taken { places, obsolete } = self.taken_by(all)?.with_copies(self)?;
+        self.check_freed_once(&places)?;
         let mut allocator = self.allocator.lock();
         for &dva in &places {
             allocator.check_allocated(txg, &dva).map_err(|source| ZioError::Space { dva, source })?;
@@ -108,6 +111,23 @@ impl Zio {
             self.note_leak(Leak { bookmark: None, birth: bp.birth(), bytes: lost_bytes });
         }
         Ok(())
+    }
+
+    /// Refuses places that overlap, as those of a forged gang can: none can be freed twice.
+    fn check_freed_once(&self, places: &[Dva]) -> Result<(), ZioError> {
+        if places.len() < 2 {
+            return Ok(());
+        }
+        let len = |dva: &Dva| self.vdevs.top(dva.vdev).map_or(0, |top| on_its_vdev(&top, *dva));
+        let mut sorted: Vec<&Dva> = places.iter().collect();
+        sorted.sort_unstable_by_key(|dva| (dva.vdev, dva.offset));
+        let overlap = sorted.windows(2).find(|two| {
+            let end = two[0].offset.get().saturating_add(len(two[0]));
+            two[0].vdev == two[1].vdev && end > two[1].offset.get()
+        });
+        let Some(&[_, &dva]) = overlap else { return Ok(()) };
+        let Dva { vdev, offset, asize, .. } = dva;
+        Err(ZioError::Space { dva, source: SpaceError::NotAllocated { vdev, offset, len: asize } })
     }
 
     /// Returns the size that datasets are charged for a gang header at `dva`.
@@ -182,6 +202,7 @@ impl Zio {
     /// # Errors
     /// When one is not free, or lies on a vdev that is being removed, copies before it stay claimed, for the import fails;
     /// when a gang's header cannot be read.
+    #[boxed]
     pub async fn claim(&self, txg: Txg, bp: &Blkptr) -> Result<(), ZioError> {
         let Taken { places, .. } = self.taken(bp).await?;
         // What is free on a vdev that is being removed was not copied, and never will be if it lies before the end.
@@ -210,6 +231,7 @@ impl Zio {
     ///
     /// # Errors
     /// When one of them could not.
+    #[boxed]
     pub async fn flush(&self, vdevs: &[VdevId]) -> Result<(), ZioError> {
         self.vdevs.flush(vdevs.iter().copied()).await.map_err(ZioError::Flush)
     }

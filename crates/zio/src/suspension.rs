@@ -27,7 +27,7 @@
 use std::error::Error;
 use std::sync::OnceLock;
 
-use env::{IoClass, is_impatient};
+use env::{IoClass, boxed, is_impatient};
 use event_listener::Event;
 use parking_lot::Mutex;
 
@@ -187,6 +187,7 @@ impl Suspension {
     }
 
     /// Ready when something waits, or nothing ever will: then false.
+    #[boxed]
     pub async fn until_suspended(&self) -> bool {
         self.until(|state| state.is_suspended() || state.is_given_up).await;
         !self.is_given_up()
@@ -194,11 +195,13 @@ impl Suspension {
 
     /// Ready when it has turned out what came of the last resume: all that waited is done, or something
     /// waits again. (Not all that waited need be tried: some of it may be for whom the rest waits.)
+    #[boxed]
     pub async fn until_settled(&self) {
         self.until(|state| state.waiting == 0 || state.parked > 0 || state.is_held).await;
     }
 
     /// Ready when nothing waits, and the pool is not held.
+    #[boxed]
     pub async fn until_resumed(&self) {
         self.until(|state| !state.is_suspended()).await;
     }
@@ -267,6 +270,7 @@ pub struct Tries<'a> {
 
 impl Tries<'_> {
     /// Waits for another try after one that failed by a device's fault; false when there is none.
+    #[boxed]
     pub async fn next(&mut self, cause: &(dyn Error + Send + Sync + 'static)) -> bool {
         if !self.suspension.may_wait() {
             return false;

@@ -27,7 +27,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use env::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf, boxed};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::{Blkptr, Dva};
 use parking_lot::Mutex;
@@ -172,6 +172,7 @@ impl Zio {
     ///
     /// # Errors
     /// The first vdev's that could not.
+    #[boxed]
     pub async fn write_lost_again(&self) -> Result<(), VdevError> {
         let is_lost = |(place, written): &(Place, Written)| self.reopened(place.0) != written.reopened;
         let lost = self.unstable.all().into_iter().filter(is_lost);

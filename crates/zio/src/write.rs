@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use env::{BoxFuture, IoBuf, IoClass};
+use env::{BoxFuture, IoBuf, IoClass, boxed};
 use futures::future::join_all;
 use metaslab::{AllocError, Class, Hint};
-use ondisk::{Blkptr, BlkptrParts, ChecksumKind, CompressionKind, Dva};
+use ondisk::{Blkptr, BlkptrParts, ByteOrder, ChecksumKind, CompressionKind, Dva};
 use parking_lot::Mutex;
 use units::{Lsize, Psize, SECTOR_BYTES, Txg, VdevId};
 use vdev::{VdevError, VdevState};
@@ -58,7 +58,8 @@ impl<'a> Placing<'a> {
 impl Zio {
     /// Writes a block of `data.len()` bytes (whole sectors), born in `txg`, and gives its blkptr.
     /// It is stable once the vdevs it lies on are flushed. The pointer it replaces is the
-    /// caller's to free, unless it was rewritten in place (see [`WritePolicy::rewrite`]). Where no
+    /// caller's to free, unless it was rewritten in place (see [`WritePolicy::rewrite`]) or is the
+    /// result (see [`WritePolicy::unchanged`]). Where no
     /// free run is long enough the block becomes a gang. What compresses to 112 bytes comes back in
     /// the blkptr itself, where the pool has that feature.
     ///
@@ -68,6 +69,7 @@ impl Zio {
     ///
     /// # Panics
     /// When `data` is not whole sectors, or the policy makes no sense.
+    #[boxed]
     pub async fn write(
         &self,
         txg: Txg,
@@ -83,6 +85,11 @@ impl Zio {
             Ready::Packed(packed, checksum) => (packed, checksum),
         };
         let mut parts = parts_of(txg, data.len(), policy, &packed, checksum);
+        if let Some(old) = policy.unchanged.filter(|old| is_unchanged(old, &parts, policy)) {
+            let stored = (packed.compression != CompressionKind::Off).then_some(&packed.bytes);
+            self.cache.insert(&old, policy.keep, &data, stored);
+            return Ok(old);
+        }
         let placing = Placing::new(self, txg, bookmark, policy, parts.psize);
         parts.dvas = match self.rewrite(&placing, policy, &packed).await {
             Some(dvas) => dvas,
@@ -245,6 +252,7 @@ impl Zio {
             let valid = dvas.iter().filter(|dva| dva.is_valid());
             if failed.is_empty() {
                 job.taken.lock().extend(valid);
+                self.counters.block_was_written(bytes);
                 return Ok(dvas);
             }
             one_more(&self.counters.moved_writes);
@@ -336,6 +344,21 @@ pub(crate) fn parts_of(
         physical_birth: txg,
         ..policy.parts()
     }
+}
+
+/// True if a block that is to be written is the same as the one that is on disk, as far as a checksum can say that no
+/// two blocks share. The conditions are those of OpenZFS.
+fn is_unchanged(old: &Blkptr, new: &BlkptrParts, policy: &WritePolicy) -> bool {
+    let is_plain = !old.is_hole() && !old.is_embedded() && !old.is_encrypted() && !old.dedup();
+    is_plain
+        && policy.compression.kind != CompressionKind::Off
+        && new.checksum_kind.is_nopwrite_grade()
+        && old.checksum_kind().ok() == Some(new.checksum_kind)
+        && old.compression().ok() == Some(new.compression)
+        && (old.lsize(), old.psize()) == (new.lsize, new.psize)
+        && old.dvas().count() == usize::from(policy.copies)
+        && old.byte_order() == ByteOrder::Little
+        && old.checksum() == new.checksum
 }
 
 /// Why there is no room: for want of space, or because the vdevs that have it failed.

@@ -32,6 +32,7 @@ mod user;
 #[cfg(test)]
 mod tests;
 
+use env::boxed;
 use journal::Origin;
 use ondisk::acl::decode;
 use units::ObjectId;
@@ -56,6 +57,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`crate::ZplError::AccessDenied`], and [`crate::ZplError::NotPermitted`] for writing what is immutable.
+    #[boxed]
     pub async fn check_access(&self, object: ObjectId, want: Want) -> Result<()> {
         let znode = self.znode(object).await?;
         let _shared = znode.lock.shared(journal::Span::ALL).await;

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use dmu::{FreePiece, Plan, SeekTo};
+use env::boxed;
 use journal::{Origin, Span};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrTruncate;
@@ -54,6 +55,7 @@ impl Zfs {
     /// # Errors
     /// [`ZplError::Invalid`] for an empty range; [`ZplError::TooBig`]; [`ZplError::NoSpace`] when
     /// the free space is smaller than the reservation.
+    #[boxed]
     pub async fn allocate_range(
         &self,
         object: ObjectId,
@@ -193,6 +195,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::NoSuchOffset`] at and past the end, and where no data follow.
+    #[boxed]
     pub async fn seek(&self, object: ObjectId, offset: u64, to: SeekTo) -> Result<u64> {
         let znode = self.znode(object).await?;
         if znode.kind() != FileKind::File {

@@ -19,6 +19,7 @@
 
 use std::sync::Arc;
 
+use env::boxed;
 use journal::Origin;
 use units::ObjectId;
 
@@ -37,6 +38,7 @@ impl Zfs {
     /// # Errors
     /// Those of removing an attribute; [`crate::ZplError::NotPermitted`] for an immutable file with
     /// capabilities.
+    #[boxed]
     pub async fn drop_capability(&self, object: ObjectId) -> Result<()> {
         let znode = self.znode(object).await?;
         if znode.kind() != FileKind::File || !znode.may_have_capability() {

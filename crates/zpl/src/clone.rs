@@ -19,6 +19,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use dmu::Clonable;
+use env::boxed;
 use journal::{Origin, RangeGuard, Span};
 use ondisk::zil::record::LrCloneRange;
 use ondisk::{Blkptr, LogRecord};
@@ -90,6 +91,7 @@ impl Zfs {
     ///
     /// # Errors
     /// As [`Zfs::write`] of the target, and [`Zfs::read`] of the source; nothing is shared then.
+    #[boxed]
     pub async fn clone_range(
         &self,
         from: FilePlace<'_>,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::zap::Zap;
 use dmu::{DmuError, Dnode, DnodeSpec, Plan};
+use env::boxed;
 use journal::Origin;
 use ondisk::ObjectType;
 use ondisk::zil::LogRecord;
@@ -108,6 +109,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::Exists`], those of the name, and those of the layers below.
+    #[boxed]
     pub async fn create(
         &self,
         dir: ObjectId,

@@ -11,12 +11,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_lock::{Mutex, MutexGuard};
 use dmu::zap::{Zap, int_name};
 use dmu::{Objset, Plan};
+use env::boxed;
 use units::ObjectId;
 
 use crate::error::{Result, ZplError};
 
 /// See the module.
 pub(crate) struct DeleteQueue {
+    os: Arc<Objset>,
     zap: Zap,
     changing: Mutex<()>,
     /// The objects that were in the queue when the file system was mounted, and are still to be
@@ -34,8 +36,10 @@ pub(crate) struct QueueTurn<'a> {
 }
 
 impl DeleteQueue {
+    #[boxed]
     pub async fn open(os: &Arc<Objset>, object: ObjectId) -> Result<Self> {
         Ok(Self {
+            os: Arc::clone(os),
             zap: Zap::open(os.hold(object).await?).await?,
             changing: Mutex::new(()),
             leftovers: parking_lot::Mutex::default(),
@@ -46,6 +50,7 @@ impl DeleteQueue {
 
     /// Records the objects in the queue that are not about to be opened. Called before anyone can
     /// unlink a file.
+    #[boxed]
     pub async fn find_leftovers(&self, open: &[ObjectId]) -> Result<()> {
         let mut found = self.all().await?;
         found.retain(|object| !open.contains(object));
@@ -55,6 +60,7 @@ impl DeleteQueue {
 
     /// Returns the next leftover and the right to free it. Returns `None` at the end, or when the
     /// file system is being closed.
+    #[boxed]
     pub async fn next_leftover(&self) -> Option<(ObjectId, MutexGuard<'_, ()>)> {
         let right = self.purging.lock().await;
         let next = || self.leftovers.lock().pop();
@@ -63,21 +69,25 @@ impl DeleteQueue {
     }
 
     /// Stops the freeing of leftovers. Returns when no leftover is being freed.
+    #[boxed]
     pub async fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
         self.purging.lock().await;
     }
 
+    #[boxed]
     pub async fn turn(&self) -> QueueTurn<'_> {
         QueueTurn { queue: self, _turn: self.changing.lock().await }
     }
 
     /// Whether an object is in the queue.
+    #[boxed]
     pub async fn has(&self, object: ObjectId) -> Result<bool> {
         Ok(self.zap.lookup_u64(int_name(object.get()).as_bytes()).await?.is_some())
     }
 
     /// Everything in the queue.
+    #[boxed]
     pub async fn all(&self) -> Result<Vec<ObjectId>> {
         let entries = self.zap.all().await?;
         Ok(entries.iter().filter_map(|entry| entry.value.as_u64()).map(ObjectId::new).collect())
@@ -85,14 +95,24 @@ impl DeleteQueue {
 }
 
 impl QueueTurn<'_> {
+    #[boxed]
     pub async fn add(&self, plan: &Plan, object: ObjectId) -> Result<()> {
-        Ok(self.queue.zap.update_u64(plan, int_name(object.get()).as_bytes(), object.get()).await?)
+        self.queue.zap.update_u64(plan, int_name(object.get()).as_bytes(), object.get()).await?;
+        let os = Arc::clone(&self.queue.os);
+        plan.then(move |_| os.uses().note_unlink());
+        Ok(())
     }
 
     /// Takes an object off the queue; it need not be in it.
+    #[boxed]
     pub async fn remove(&self, plan: &Plan, object: ObjectId) -> Result<()> {
         match self.queue.zap.remove(plan, int_name(object.get()).as_bytes()).await.map_err(ZplError::from) {
             Err(ZplError::NotFound) => Ok(()),
+            Ok(()) => {
+                let os = Arc::clone(&self.queue.os);
+                plan.then(move |_| os.uses().note_unlinked());
+                Ok(())
+            }
             other => other,
         }
     }

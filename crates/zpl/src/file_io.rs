@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use dmu::{Dnode, Plan};
-use env::BufSlice;
+use env::{BufSlice, boxed};
 use journal::{LogWrite, Origin, Piece, RangeGuard, Span, Stored};
 use ondisk::zil::LogRecord;
 use units::{ObjectId, SECTOR_BYTES, round_up};
@@ -55,9 +55,11 @@ impl Zfs {
     /// # Errors
     /// [`ZplError::IsDirectory`] and [`ZplError::Invalid`] for what is no file; those of
     /// reading.
+    #[boxed]
     pub async fn read(&self, object: ObjectId, offset: u64, into: &mut [u8]) -> Result<usize> {
         let (znode, _shared, there) = self.prepare_read(object, offset, into.len()).await?;
         znode.dnode.read(offset, &mut into[..there]).await?;
+        self.os.uses().note_read(there);
         Ok(there)
     }
 
@@ -66,9 +68,12 @@ impl Zfs {
     ///
     /// # Errors
     /// Those of [`Zfs::read`].
+    #[boxed]
     pub async fn read_shared(&self, object: ObjectId, offset: u64, len: usize) -> Result<Vec<BufSlice>> {
         let (znode, _shared, there) = self.prepare_read(object, offset, len).await?;
-        Ok(znode.dnode.read_shared(offset, there).await?)
+        let read = znode.dnode.read_shared(offset, there).await?;
+        self.os.uses().note_read(there);
+        Ok(read)
     }
 
     /// The file that is to be read, locked for that, and how many of the `len` bytes come before its end.
@@ -92,6 +97,7 @@ impl Zfs {
     /// # Errors
     /// [`ZplError::TooBig`], [`ZplError::NoSpace`], [`ZplError::NotPermitted`] where flags
     /// forbid it, and those of the layers below.
+    #[boxed]
     pub async fn write(&self, object: ObjectId, offset: u64, data: &[u8], how: WriteFlags) -> Result<u64> {
         self.check_writable()?;
         let znode = self.file(object).await?;
@@ -102,6 +108,7 @@ impl Zfs {
         let commits = self.options().sync.commits(how.sync);
         let how = WriteFlags { drop_setid: how.drop_setid || self.drops_setid(), ..how };
         let offset = self.write_locked(&znode, offset, data, how, commits).await?;
+        self.os.uses().note_write(data.len());
         if commits {
             self.journal.commit(Some(object)).await?;
         }
@@ -287,6 +294,7 @@ impl Zfs {
     ///
     /// # Errors
     /// When that is not possible: then nothing may be taken for stable.
+    #[boxed]
     pub async fn fsync(&self, object: ObjectId, data_only: bool) -> Result<()> {
         let _ = data_only;
         self.commit_if_logged(Some(object)).await
@@ -305,10 +313,30 @@ impl Zfs {
         }
     }
 
-    /// Sets the access time where the policy wants that. The caller holds a shared lock.
-    pub(crate) fn note_access(&self, znode: &Znode) {
+    /// Sets the access time of an empty file that was opened for reading, if the policy asks for
+    /// access times. The kernel sends no read request for an empty file. Returns true if the time
+    /// was set.
+    ///
+    /// # Errors
+    /// [`ZplError::Stale`] when the file is gone.
+    #[boxed]
+    pub async fn note_empty_read(&self, object: ObjectId) -> Result<bool> {
+        let znode = self.znode(object).await?;
+        let _shared = znode.lock.shared(Span::new(0, 1)).await;
+        Ok(znode.check_alive().is_ok() && self.note_access(&znode))
+    }
+
+    /// Returns true if every read changes the access time of its file.
+    #[must_use]
+    pub fn notes_every_read(&self) -> bool {
+        self.options().atime == AtimePolicy::Always && self.check_writable().is_ok()
+    }
+
+    /// Sets the access time, if the policy asks for access times. Returns true if the time was set.
+    /// The caller holds a shared lock.
+    pub(crate) fn note_access(&self, znode: &Znode) -> bool {
         if self.check_writable().is_err() {
-            return;
+            return false;
         }
         let due = match self.options().atime {
             AtimePolicy::Off => false,
@@ -322,6 +350,7 @@ impl Zfs {
         if due {
             znode.set_atime(self.now());
         }
+        due
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dmu::zap::Zap;
+use env::boxed;
 use ondisk::ObjectType;
 use units::ObjectId;
 
@@ -24,6 +25,8 @@ pub struct Glimpse {
     pub generation: u64,
     /// Its names.
     pub links: u64,
+    /// The directory in which the object got its newest name. That name may be gone.
+    pub parent: ObjectId,
     /// When anything about it was changed.
     pub ctime: Timestamp,
     /// Where it is.
@@ -41,11 +44,20 @@ pub enum ObjectPath {
     Unknown,
 }
 
+impl Glimpse {
+    /// Whether the object has names, and none that the object leads to ([`Zfs::search_paths`]).
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.place == ObjectPath::Unknown && self.links > 0
+    }
+}
+
 impl Zfs {
     /// What an object is; `None` for what is no file, directory or the like, or not there.
     ///
     /// # Errors
     /// Those of reading.
+    #[boxed]
     pub async fn glimpse(&self, object: ObjectId) -> Result<Option<Glimpse>> {
         let Some(znode) = self.if_file(object).await? else { return Ok(None) };
         let of = znode.attributes();
@@ -54,13 +66,14 @@ impl Zfs {
             false => self.find_path(object).await?.map_or(ObjectPath::Unknown, ObjectPath::At),
         };
         let (generation, links) = (of.generation, of.links.into());
-        Ok(Some(Glimpse { kind: of.kind, generation, links, ctime: of.ctime, place }))
+        Ok(Some(Glimpse { kind: of.kind, generation, links, parent: of.parent, ctime: of.ctime, place }))
     }
 
     /// The object that holds shares, where another system made one.
     ///
     /// # Errors
     /// When the master node cannot be read.
+    #[boxed]
     pub async fn shares(&self) -> Result<Option<ObjectId>> {
         let master = Zap::open(self.os.hold(MASTER_NODE).await?).await?;
         Ok(master.lookup_u64(SHARES).await?.map(ObjectId::new))

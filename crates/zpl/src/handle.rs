@@ -1,5 +1,6 @@
 //! Open and close: what keeps an object without a name alive.
 
+use env::boxed;
 use units::ObjectId;
 
 use crate::error::Result;
@@ -11,6 +12,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`crate::ZplError::Stale`] when it is gone.
+    #[boxed]
     pub async fn open_object(&self, object: ObjectId) -> Result<Attributes> {
         let znode = self.znode(object).await?;
         znode.open()?;
@@ -21,6 +23,7 @@ impl Zfs {
     ///
     /// # Errors
     /// Those of writing; the handle is gone all the same. [`crate::ZplError::Invalid`] when nobody has it open.
+    #[boxed]
     pub async fn close(&self, object: ObjectId) -> Result<()> {
         let znode = self.znode(object).await?;
         if !znode.close()? {

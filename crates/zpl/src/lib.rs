@@ -70,7 +70,9 @@ pub use setattr::{SetAttributes, SetTime};
 pub use time::Timestamp;
 pub use xattr::XattrMode;
 pub use xvattr::SETTABLE_FLAGS;
-pub use zfs::{FormatSpec, MASTER_NODE, Settled, Space, SpaceReport, ZPL_VERSION, Zfs, ZfsParts};
+pub use zfs::{
+    FormatSpec, FreedListener, MASTER_NODE, Settled, Space, SpaceReport, ZPL_VERSION, Zfs, ZfsParts,
+};
 pub use znode::Attributes;
 
 #[cfg(test)]

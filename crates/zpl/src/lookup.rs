@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dmu::zap::{Cursor, ZapEntry};
+use env::boxed;
 use journal::{Origin, Span};
 use units::ObjectId;
 
@@ -41,6 +42,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::NotFound`], [`ZplError::NotDirectory`]; [`ZplError::AccessDenied`].
+    #[boxed]
     pub async fn lookup(&self, dir: ObjectId, name: &[u8]) -> Result<Attributes> {
         let parent = self.directory(dir).await?;
         let _shared = parent.lock.shared(Span::ALL).await;
@@ -53,6 +55,30 @@ impl Zfs {
         parent.check_linked()?;
         let (_, child) = self.existing(&parent, name).await?;
         Ok(child.attributes())
+    }
+
+    /// The object of this number, for a caller who has a handle instead of a name and compares the generation.
+    ///
+    /// # Errors
+    /// [`ZplError::Stale`] for what is no file, has no name, or holds extended attributes.
+    #[boxed]
+    pub async fn of_number(&self, object: ObjectId) -> Result<Attributes> {
+        let znode = self.znode(object).await?;
+        znode.check_linked()?;
+        if znode.is_hidden() {
+            return Err(ZplError::Stale { object });
+        }
+        Ok(znode.attributes())
+    }
+
+    /// The directory above the object of this number.
+    ///
+    /// # Errors
+    /// As [`Self::of_number`].
+    #[boxed]
+    pub async fn parent_of_number(&self, object: ObjectId) -> Result<Attributes> {
+        let parent = self.of_number(object).await?.parent;
+        self.of_number(parent).await
     }
 
     /// The entry `name` and its object. The caller holds the directory's lock, so the entry
@@ -86,6 +112,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::Stale`].
+    #[boxed]
     pub async fn attributes(&self, object: ObjectId) -> Result<Attributes> {
         let znode = self.znode(object).await?;
         znode.check_alive()?;
@@ -96,6 +123,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::Invalid`] for anything else.
+    #[boxed]
     pub async fn readlink(&self, object: ObjectId) -> Result<Vec<u8>> {
         let target = self.readlink_locked(object).await;
         self.make_room(object).await;
@@ -128,6 +156,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::NotDirectory`], and those of reading.
+    #[boxed]
     pub async fn list(&self, dir: ObjectId, cookie: u64, limit: usize) -> Result<Vec<ListEntry>> {
         let list = self.list_locked(dir, cookie, limit).await;
         self.make_room(dir).await;

@@ -1,5 +1,8 @@
 //! From an object to its path: up through the parents that every object names.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use env::boxed;
 use units::ObjectId;
 
 use crate::dirent::Dirent;
@@ -20,6 +23,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::NotFound`] for one without a name, and those of reading.
+    #[boxed]
     pub async fn path_of(&self, object: ObjectId) -> Result<Vec<u8>> {
         self.find_path(object).await?.ok_or(ZplError::NotFound)
     }
@@ -39,16 +43,63 @@ impl Zfs {
         Ok(Some(if path.is_empty() { b"/".to_vec() } else { path }))
     }
 
+    /// The path that an object has in a directory, whatever directory the object names as its parent.
+    ///
+    /// # Errors
+    /// Those of reading.
+    #[boxed]
+    pub async fn path_in(&self, dir: ObjectId, object: ObjectId) -> Result<Option<Vec<u8>>> {
+        let lost = BTreeSet::from([object]);
+        let Some((_, name)) = self.names_in(dir, &lost).await?.into_iter().next() else { return Ok(None) };
+        Ok(self.find_path(dir).await?.map(|path| joined(&path, &name)))
+    }
+
+    /// The paths of objects that are in other directories than those that the objects name as their parents: a file
+    /// names the directory of its newest name, which may be gone while older names are there. Reads all directories of
+    /// the file system.
+    ///
+    /// # Errors
+    /// Those of reading.
+    #[boxed]
+    pub async fn search_paths(&self, lost: &BTreeSet<ObjectId>) -> Result<BTreeMap<ObjectId, Vec<u8>>> {
+        let (mut found, mut at) = (BTreeMap::new(), ObjectId::new(0));
+        while found.len() < lost.len() {
+            let Some(next) = self.os.next_object(at).await? else { break };
+            at = next;
+            let names = self.names_in(next, lost).await?;
+            if names.is_empty() {
+                continue;
+            }
+            let Some(path) = self.find_path(next).await? else { continue };
+            for (object, name) in names {
+                found.entry(object).or_insert_with(|| joined(&path, &name));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Those of some objects that an object has as a directory, with their names.
+    async fn names_in(&self, dir: ObjectId, of: &BTreeSet<ObjectId>) -> Result<Vec<(ObjectId, Vec<u8>)>> {
+        let dir = self.if_file(dir).await?.filter(|dir| dir.kind() == FileKind::Directory);
+        let Some(dir) = dir else { return Ok(Vec::new()) };
+        let entries = dir.zap()?.all().await?.into_iter();
+        let named =
+            entries.filter_map(|entry| Some((Dirent::decode(entry.value.as_u64()?).object, entry.name)));
+        Ok(named.filter(|(object, _)| of.contains(object)).collect())
+    }
+
     /// The name that an object has in the directory that it says has it.
     async fn name_of(&self, znode: &Znode, parent: ObjectId) -> Result<Option<Vec<u8>>> {
         if znode.kind() == FileKind::Directory && znode.is_hidden() {
             return Ok(Some(XATTR_DIR.to_vec()));
         }
-        let dir = self.if_file(parent).await?.filter(|dir| dir.kind() == FileKind::Directory);
-        let Some(dir) = dir else { return Ok(None) };
-        let is_it = |word: u64| Dirent::decode(word).object == znode.object();
-        let entries = dir.zap()?.all().await?;
-        let found = entries.into_iter().find(|entry| entry.value.as_u64().is_some_and(is_it));
-        Ok(found.map(|entry| entry.name))
+        let names = self.names_in(parent, &BTreeSet::from([znode.object()])).await?;
+        Ok(names.into_iter().next().map(|(_, name)| name))
     }
+}
+
+/// The path of a name in a directory.
+fn joined(dir: &[u8], name: &[u8]) -> Vec<u8> {
+    let dir = if dir == b"/" { b"".as_slice() } else { dir };
+    [dir, b"/", name].concat()
 }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use dmu::Objset;
 use dmu::zap::{Zap, ZapSpec};
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::objset::{GROUPUSED_OBJECT, OBJECT_ACCOUNTING_PREFIX, PROJECTUSED_OBJECT, USERUSED_OBJECT};
 use ondisk::znode::master;
@@ -25,6 +26,7 @@ use units::ObjectId;
 
 use crate::error::{Result, ZplError};
 use crate::flags;
+use crate::mode::FileKind;
 use crate::sa::ZplAttr;
 use crate::zfs::{MASTER_NODE, Space, Zfs};
 use crate::znode::Znode;
@@ -98,6 +100,7 @@ pub(crate) struct Quotas {
 
 impl Quotas {
     /// Reads all there are.
+    #[boxed]
     pub async fn open(os: &Arc<Objset>, master: &Zap) -> Result<Self> {
         let mut limits = Limits::new();
         for kind in QUOTA_KINDS {
@@ -203,6 +206,7 @@ impl Zfs {
     ///
     /// # Errors
     /// When the accounts cannot be read.
+    #[boxed]
     pub async fn used_by(&self, (of, what): QuotaKind, id: u64) -> Result<u64> {
         let name = match what {
             QuotaFor::Space => format!("{id:x}"),
@@ -215,6 +219,7 @@ impl Zfs {
     ///
     /// # Errors
     /// When the accounts cannot be read.
+    #[boxed]
     pub async fn used_by_all(&self, (of, what): QuotaKind) -> Result<Vec<(u64, u64)>> {
         let entries = self.os.account(account(of)).await?.into_iter();
         let id = |name: &str| {
@@ -240,6 +245,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::ReadOnly`]; [`ZplError::Unsupported`] where what would be limited is not counted; those of writing.
+    #[boxed]
     pub async fn set_quota(&self, kind: QuotaKind, id: u64, limit: u64) -> Result<()> {
         self.check_writable()?;
         if !self.counts(kind) {
@@ -277,6 +283,7 @@ impl Zfs {
     ///
     /// # Errors
     /// When the object or the space accounts cannot be read.
+    #[boxed]
     pub async fn space_at(&self, object: ObjectId) -> Result<SpaceSeen> {
         let mut seen = SpaceSeen::of(&self.space());
         if !self.quotas.are_there() {
@@ -323,13 +330,15 @@ impl Zfs {
 }
 
 /// Whether something may get a name in a directory: one that hands its project on to what is made in it takes nothing
-/// of another.
+/// of another. Only files and directories have projects.
+/// (test: cli's `what_has_no_project_is_moved_within_a_directory_that_hands_on_its_own`)
 ///
 /// # Errors
 /// [`ZplError::OtherProject`].
 pub(crate) fn check_project(dir: &Znode, named: &Znode) -> Result<()> {
     let hands_on = dir.word(ZplAttr::Flags) & flags::PROJINHERIT != 0;
-    match hands_on && dir.word(ZplAttr::Projid) != named.word(ZplAttr::Projid) {
+    let has_project = matches!(named.kind(), FileKind::File | FileKind::Directory);
+    match hands_on && has_project && dir.word(ZplAttr::Projid) != named.word(ZplAttr::Projid) {
         true => Err(ZplError::OtherProject),
         false => Ok(()),
     }

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use dmu::Plan;
+use env::boxed;
 use journal::{Origin, RangeGuard};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrRename, LrRenameWhiteout};
@@ -84,6 +85,7 @@ impl Zfs {
     /// [`ZplError::NotEmpty`], [`ZplError::IsDirectory`] and [`ZplError::NotDirectory`] when
     /// the target cannot be replaced; [`ZplError::Invalid`] when a directory would come to lie
     /// in itself.
+    #[boxed]
     pub async fn rename(&self, from: Place<'_>, to: Place<'_>, mode: RenameMode) -> Result<()> {
         self.check_writable()?;
         self.rename_by(Origin::Client, from, to, mode, None).await?;
@@ -94,6 +96,7 @@ impl Zfs {
     ///
     /// # Errors
     /// As there.
+    #[boxed]
     pub async fn rename_leaving_whiteout(&self, from: Place<'_>, to: Place<'_>, cred: Cred) -> Result<()> {
         self.check_writable()?;
         self.check_maker(cred, None)?;

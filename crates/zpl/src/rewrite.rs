@@ -6,6 +6,7 @@
 //! `a_power_cut_leaves_clones_whole_on_a_stripe`, which rewrites, too)
 
 use dmu::SeekTo;
+use env::boxed;
 use journal::{Origin, Span};
 use units::ObjectId;
 
@@ -23,6 +24,7 @@ impl Zfs {
     ///
     /// # Errors
     /// As [`Zfs::write`] and [`Zfs::read`]; what came before stays rewritten.
+    #[boxed]
     pub async fn rewrite(&self, object: ObjectId, offset: u64, len: u64) -> Result<()> {
         self.check_writable()?;
         let znode = self.file(object).await?;

@@ -1,5 +1,6 @@
 //! Changing attributes: chmod, chown, utimes, truncate.
 
+use env::boxed;
 use journal::Origin;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrSetattr;
@@ -16,7 +17,7 @@ use crate::sa::{SaAttrs, SaImage, SaTables, ZplAttr};
 use crate::time::Timestamp;
 use crate::xvattr::{Extra, SETTABLE_FLAGS};
 use crate::zfs::Zfs;
-use crate::znode::{Attributes, Znode, stamp_change};
+use crate::znode::{Attributes, Znode, stamp_change, stamp_change_at};
 
 /// What is to change; `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +54,24 @@ pub enum SetTime {
     Now,
     /// That one.
     To(Timestamp),
+}
+
+impl Zfs {
+    /// Returns the attributes that an object has after a change, if the object was freed and had the attributes `last`.
+    /// Nothing is written.
+    #[must_use]
+    pub fn changed_after_freeing(&self, last: &Attributes, set: &SetAttributes) -> Attributes {
+        let now = self.now();
+        Attributes {
+            permissions: set.permissions.unwrap_or(last.permissions),
+            uid: set.uid.unwrap_or(last.uid),
+            gid: set.gid.unwrap_or(last.gid),
+            atime: set.atime.map_or(last.atime, |time| time.at(now)),
+            mtime: set.mtime.map_or(last.mtime, |time| time.at(now)),
+            ctime: now,
+            ..last.clone()
+        }
+    }
 }
 
 impl SetTime {
@@ -115,6 +134,7 @@ impl Zfs {
     /// [`ZplError::IsDirectory`] and [`ZplError::Invalid`] for the size of what is no file;
     /// [`ZplError::NotPermitted`] for an immutable object, or for who may not; [`ZplError::AccessDenied`]; [`ZplError::Unsupported`] for a project in
     /// a pool without `project_quota`.
+    #[boxed]
     pub async fn set_attributes(&self, object: ObjectId, set: SetAttributes) -> Result<Attributes> {
         self.check_writable()?;
         if (set.set_flags | set.clear_flags) & !SETTABLE_FLAGS != 0 {
@@ -328,7 +348,10 @@ fn apply(image: &mut SaImage, change: &Decided, now: Timestamp) {
     if let Some(mtime) = change.mtime {
         image.set_time(ZplAttr::Mtime, mtime);
     }
-    stamp_change(image, change.ctime.unwrap_or(now));
+    match change.ctime {
+        Some(ctime) => stamp_change_at(image, ctime),
+        None => stamp_change(image, now),
+    }
     // Last, because the stamp sets a flag that the change may clear.
     change.give(image);
 }

@@ -27,9 +27,19 @@ impl Timestamp {
     /// How long after `earlier` this is; none when it is not after it, and past 100 years.
     #[must_use]
     pub fn since(self, earlier: Self) -> Option<Duration> {
-        let secs = self.secs.checked_sub(earlier.secs).filter(|secs| *secs < 100 * 366 * 86_400)?;
+        let secs = self.secs.checked_sub(earlier.secs)?;
+        let secs = (0..100 * 366 * 86_400).contains(&secs).then_some(secs)?;
         let nanos = secs * 1_000_000_000 + i64::from(self.nanos) - i64::from(earlier.nanos);
         u64::try_from(nanos).ok().map(Duration::from_nanos)
+    }
+
+    /// The time a nanosecond later.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self.nanos {
+            999_999_999.. => Self { secs: self.secs.saturating_add(1), nanos: 0 },
+            nanos => Self { nanos: nanos + 1, ..self },
+        }
     }
 
     /// The two words of a log record.
@@ -78,5 +88,6 @@ mod tests {
         assert_eq!(time(5, 0).since(time(5, 1)), None);
         assert_eq!(time(i64::MAX, 0).since(time(0, 0)), None);
         assert_eq!(time(0, 0).since(time(i64::MIN, 0)), None);
+        assert_eq!(time(0, 0).since(time(i64::MAX, 0)), None);
     }
 }

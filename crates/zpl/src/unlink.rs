@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use dmu::Plan;
+use env::boxed;
 use journal::Origin;
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::{LrLink, LrRemove};
@@ -88,6 +89,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::Exists`]; [`ZplError::NotPermitted`] for a directory.
+    #[boxed]
     pub async fn link(&self, object: ObjectId, dir: ObjectId, name: &[u8]) -> Result<Attributes> {
         self.check_writable()?;
         let attributes = self.link_by(Origin::Client, object, dir, name).await?;
@@ -156,6 +158,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::NotFound`], [`ZplError::IsDirectory`].
+    #[boxed]
     pub async fn unlink(&self, dir: ObjectId, name: &[u8]) -> Result<()> {
         self.check_writable()?;
         self.remove_by(Origin::Client, dir, name, Victim::File).await?;
@@ -166,6 +169,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::NotFound`], [`ZplError::NotDirectory`], [`ZplError::NotEmpty`].
+    #[boxed]
     pub async fn rmdir(&self, dir: ObjectId, name: &[u8]) -> Result<()> {
         self.check_writable()?;
         self.remove_by(Origin::Client, dir, name, Victim::Directory).await?;
@@ -273,6 +277,7 @@ impl Zfs {
         let end = if !is_directory && znode.word(ZplAttr::Links) > 1 {
             End::LivesOn
         } else if !waits && znode.doom(Life::Linked) {
+            self.report_freed(znode);
             End::Doomed
         } else {
             End::Queued(self.queue.turn().await)
@@ -322,6 +327,7 @@ impl Zfs {
         if !znode.doom(Life::Unlinked) {
             return Ok(());
         }
+        self.report_freed(znode);
         // Gone for everybody else; a failure from here on leaves it to the next mount.
         if is_xattr_dir(znode) {
             self.empty_xattr_dir(znode).await?;
@@ -379,6 +385,7 @@ impl Zfs {
     /// replayed and before the file system is used. Objects that are about to be opened are left
     /// out, because their last close frees them. A queue that cannot be read is left as it is,
     /// because a mount does not depend on it.
+    #[boxed]
     pub async fn find_leftovers(&self, open: &[ObjectId]) {
         if self.check_writable().is_err() {
             return;
@@ -394,6 +401,7 @@ impl Zfs {
     /// # Errors
     /// When a read or write fails, except because of damage. The objects that are not freed stay in
     /// the queue.
+    #[boxed]
     pub async fn purge(&self) -> Result<()> {
         while let Some((object, _right)) = self.queue.next_leftover().await {
             if self.check_writable().is_err() {
@@ -411,6 +419,7 @@ impl Zfs {
     }
 
     /// Stops [`Self::purge`]. Returns when it has stopped.
+    #[boxed]
     pub async fn stop_purge(&self) {
         self.queue.close().await;
     }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use env::boxed;
 use units::ObjectId;
 
 use crate::access::Want;
@@ -20,6 +21,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`crate::ZplError::AccessDenied`], and those of the layers below.
+    #[boxed]
     pub async fn create_unnamed(&self, dir: ObjectId, permissions: u32, cred: Cred) -> Result<Attributes> {
         self.check_writable()?;
         let parent = self.directory(dir).await?;

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use env::boxed;
 use journal::{Origin, Span};
 use ondisk::NvList;
 use ondisk::NvValue;
@@ -99,6 +100,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::NoAttribute`].
+    #[boxed]
     pub async fn xattr(&self, object: ObjectId, name: &[u8]) -> Result<Vec<u8>> {
         check_name(name)?;
         let znode = self.znode(object).await?;
@@ -125,6 +127,7 @@ impl Zfs {
     ///
     /// # Errors
     /// Those of reading.
+    #[boxed]
     pub async fn xattr_names(&self, object: ObjectId) -> Result<Vec<Vec<u8>>> {
         let znode = self.znode(object).await?;
         let _shared = znode.lock.shared(Span::ALL).await;
@@ -147,6 +150,7 @@ impl Zfs {
     /// # Errors
     /// [`ZplError::Exists`], [`ZplError::NoAttribute`] by `mode`; [`ZplError::TooBig`];
     /// [`ZplError::Unsupported`] where the dataset has none.
+    #[boxed]
     pub async fn set_xattr(
         &self,
         object: ObjectId,
@@ -168,6 +172,7 @@ impl Zfs {
     ///
     /// # Errors
     /// As [`Zfs::set_xattr`]; [`ZplError::Invalid`] for an attribute that is no ACL.
+    #[boxed]
     pub async fn set_acl_without_setgid(&self, object: ObjectId, name: &[u8], value: &[u8]) -> Result<()> {
         self.check_settable()?;
         if !is_acl(name) {
@@ -242,6 +247,7 @@ impl Zfs {
     ///
     /// # Errors
     /// [`ZplError::NoAttribute`].
+    #[boxed]
     pub async fn remove_xattr(&self, object: ObjectId, name: &[u8]) -> Result<()> {
         self.check_writable()?;
         self.change_xattr(object, name, None, XattrMode::Replace).await?;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use dmu::zap::Zap;
 use dmu::{DnodeSpec, Estimate, Objset, Plan, Tx};
-use env::Env;
+use env::{Env, boxed};
 use journal::{Journal, SyncPolicy};
 use ondisk::ObjectType;
 use parking_lot::RwLock;
@@ -31,7 +31,7 @@ use crate::options::ZfsOptions;
 use crate::quota::Quotas;
 use crate::sa::{SaStore, SaTables, ZplAttr};
 use crate::time::Timestamp;
-use crate::znode::Znode;
+use crate::znode::{Attributes, Znode};
 
 /// The object that everything else is found from, and the version of the format that is written.
 pub use ondisk::znode::{MASTER_NODE, ZPL_VERSION};
@@ -117,6 +117,9 @@ impl Deref for Zfs {
     }
 }
 
+/// Gets the last attributes of an object that is being freed.
+pub type FreedListener = Box<dyn Fn(&Attributes) + Send + Sync>;
+
 /// What all handles on a file system have in common.
 pub struct Shared {
     pub(crate) os: Arc<Objset>,
@@ -130,6 +133,7 @@ pub struct Shared {
     env: Arc<dyn Env>,
     space: Arc<dyn SpaceReport>,
     options: RwLock<ZfsOptions>,
+    freed_listener: RwLock<Option<FreedListener>>,
     root: ObjectId,
     utf8_only: bool,
     /// The format asks for something that we can only read.
@@ -141,6 +145,7 @@ impl Zfs {
     ///
     /// # Errors
     /// Those of writing; [`dmu::DmuError::ObjectExists`] when the objset is not empty.
+    #[boxed]
     pub async fn format(os: &Arc<Objset>, tx: &Tx, spec: &FormatSpec) -> Result<ObjectId> {
         let dnode = os.allocate_at(tx, MASTER_NODE, &DnodeSpec::new(ObjectType::MASTER_NODE, 0)).await?;
         let master = Zap::format(dnode, tx, spec.salt, 0, 0).await?;
@@ -190,6 +195,7 @@ impl Zfs {
     ///
     /// # Errors
     /// When the master node makes no sense, or the version is newer than ours.
+    #[boxed]
     pub async fn open(parts: ZfsParts) -> Result<Arc<Self>> {
         let ZfsParts { env, os, options, space } = parts;
         let master = Zap::open(os.hold(MASTER_NODE).await?).await?;
@@ -216,6 +222,7 @@ impl Zfs {
             env,
             space,
             options: RwLock::new(options),
+            freed_listener: RwLock::default(),
             root,
             utf8_only: master.lookup_u64(UTF8_ONLY).await?.unwrap_or(0) != 0,
             read_only_format: version < ZPL_VERSION || folds,
@@ -247,6 +254,7 @@ impl Zfs {
     /// # Errors
     /// When a record cannot be applied or the log is damaged: the log is handed back, to be
     /// tried again or discarded.
+    #[boxed]
     pub async fn replay(&self, log: IntentLog<Claimed>) -> Result<ReplayReport, Box<ReplayStopped>> {
         let (log, report) = log.replay(self).await?;
         self.journal.start(log);
@@ -272,6 +280,7 @@ impl Zfs {
     ///
     /// # Errors
     /// When the master node cannot be read.
+    #[boxed]
     pub async fn settled(os: &Arc<Objset>) -> Result<Settled> {
         let master = Zap::open(os.hold(MASTER_NODE).await?).await?;
         Ok(Settled {
@@ -319,6 +328,18 @@ impl Zfs {
         *self.options.write() = options;
     }
 
+    /// Has `listener` called with the last attributes, without links, of each object that is freed from now on. The
+    /// object cannot be used any more then. A later listener takes the place of an earlier one.
+    pub fn on_freed(&self, listener: FreedListener) {
+        *self.freed_listener.write() = Some(listener);
+    }
+
+    pub(crate) fn report_freed(&self, znode: &Znode) {
+        if let Some(listener) = &*self.freed_listener.read() {
+            listener(&Attributes { links: 0, ctime: self.now(), ..znode.attributes() });
+        }
+    }
+
     /// Space, for `statfs`.
     #[must_use]
     pub fn space(&self) -> Space {
@@ -329,6 +350,7 @@ impl Zfs {
     ///
     /// # Errors
     /// When the queue of them cannot be read.
+    #[boxed]
     pub async fn count_unnamed(&self) -> Result<usize> {
         Ok(self.queue.all().await?.len())
     }
@@ -457,6 +479,7 @@ impl Zfs {
     ///
     /// # Errors
     /// When that is not possible.
+    #[boxed]
     pub async fn sync(&self) -> Result<()> {
         self.store_atimes().await?;
         self.commit_if_logged(None).await
@@ -467,6 +490,7 @@ impl Zfs {
     ///
     /// # Errors
     /// When that is not possible.
+    #[boxed]
     pub async fn sync_for_unmount(&self) -> Result<()> {
         self.sync().await?;
         let txgs = self.os.txgs();
@@ -480,6 +504,7 @@ impl Zfs {
     ///
     /// # Errors
     /// Those of writing.
+    #[boxed]
     pub async fn store_atimes(&self) -> Result<()> {
         if self.check_writable().is_err() {
             return Ok(());

@@ -533,18 +533,59 @@ fn check_flags(all: u64) -> Result<()> {
     Ok(())
 }
 
-/// New content: mtime and ctime, unless somebody else keeps these, and the flags that go with them.
+/// Sets the times and the flags of new content. Without `now`, somebody else keeps mtime and ctime.
 pub(crate) fn stamp_content(image: &mut SaImage, now: impl Into<Option<Timestamp>>) {
     if let Some(now) = now.into() {
         image.set_time(ZplAttr::Mtime, now);
-        image.set_time(ZplAttr::Ctime, now);
+        set_ctime(image, now);
     }
     let flags = image.word(ZplAttr::Flags) | flags::ARCHIVE | flags::AV_MODIFIED;
     image.set_word(ZplAttr::Flags, flags);
 }
 
-/// New attributes: ctime, and the flag that goes with it.
+/// The clock of the system may stand still for so long: two ticks of the slowest kernel.
+const TICK_MAX: Duration = Duration::from_millis(20);
+
+/// Sets ctime and the archive flag after a change of attributes.
 pub(crate) fn stamp_change(image: &mut SaImage, now: Timestamp) {
-    image.set_time(ZplAttr::Ctime, now);
+    set_ctime(image, now);
     image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) | flags::ARCHIVE);
+}
+
+/// Sets the ctime of a change at `now`. The new ctime is later than the last ctime, even if the
+/// clock stands still.
+fn set_ctime(image: &mut SaImage, now: Timestamp) {
+    let last = image.time(ZplAttr::Ctime);
+    image.set_time(ZplAttr::Ctime, if is_just_ahead(last, now) { last.next() } else { now });
+}
+
+/// Does the same with the ctime of a kernel that keeps times itself. The ctime of the kernel is set
+/// unless the last ctime is newer.
+pub(crate) fn stamp_change_at(image: &mut SaImage, ctime: Timestamp) {
+    let last = image.time(ZplAttr::Ctime);
+    image.set_time(ZplAttr::Ctime, if is_just_ahead(last, ctime) { last } else { ctime });
+    image.set_word(ZplAttr::Flags, image.word(ZplAttr::Flags) | flags::ARCHIVE);
+}
+
+/// Returns true if `last` is `now`, or a little later because the clock stands still. Returns false
+/// if somebody has set the clock back.
+fn is_just_ahead(last: Timestamp, now: Timestamp) -> bool {
+    last.since(now).is_some_and(|ahead| ahead < TICK_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_just_ahead_if_the_clock_stands_still_and_not_if_the_clock_was_set_back() {
+        let at = |nanos| Timestamp { secs: 9, nanos };
+        assert!(!is_just_ahead(at(5), at(7)), "the clock went on");
+        assert!(is_just_ahead(at(5), at(5)));
+        assert!(
+            is_just_ahead(Timestamp { secs: 10, nanos: 0 }, at(999_999_999)),
+            "a second change in the same tick"
+        );
+        assert!(!is_just_ahead(Timestamp { secs: 10, nanos: 0 }, at(0)), "the clock was set back");
+    }
 }

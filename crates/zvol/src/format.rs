@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapSpec};
 use dmu::{DnodeSpec, Objset, Tx};
+use env::boxed;
 use ondisk::ObjectType;
 
 use crate::ZvolError;
@@ -40,6 +41,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`ZvolError::Size`]; those of changing the objset.
+    #[boxed]
     pub async fn format(objset: &Arc<Objset>, tx: &Tx, spec: &VolumeSpec) -> Result<(), ZvolError> {
         spec.check()?;
         objset.allocate_at(tx, DATA, &DnodeSpec::new(ObjectType::ZVOL, spec.block_bytes)).await?;

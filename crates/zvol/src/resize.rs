@@ -10,6 +10,7 @@
 
 use dmu::SeekTo;
 use dmu::zap::Zap;
+use env::boxed;
 use units::Txg;
 
 use crate::ZvolError;
@@ -22,6 +23,7 @@ impl Volume {
     /// # Errors
     /// [`ZvolError::Size`], [`ZvolError::ReadOnly`], [`ZvolError::Closed`]; those of changing the objset. It has the size
     /// that it had then.
+    #[boxed]
     pub async fn resize(&self, size_bytes: u64) -> Result<(), ZvolError> {
         let _nobody_uses_it = self.lock.whole().await;
         self.check_change(0, 0)?;
@@ -48,6 +50,7 @@ impl Volume {
     ///
     /// # Errors
     /// Those of changing the objset.
+    #[boxed]
     pub async fn trim_end(&self) -> Result<(), ZvolError> {
         let end = self.size_bytes();
         match self.data.seek(end, SeekTo::Data).await? {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dmu::zap::Zap;
 use dmu::{Dnode, Objset, SeekTo};
-use env::BufSlice;
+use env::{BufSlice, boxed};
 use journal::{DataPolicy, IMMEDIATE_WRITE_BYTES, Journal, LogBias, RangeLock, Span, SyncPolicy, Target};
 use parking_lot::RwLock;
 use units::ObjectId;
@@ -57,6 +57,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`ZvolError::Damaged`]; when its objects cannot be read.
+    #[boxed]
     pub async fn open(objset: &Arc<Objset>) -> Result<Self, ZvolError> {
         let size = Zap::hold(objset, FACTS).await?.lookup_u64(SIZE).await?;
         let size_bytes = size.ok_or(ZvolError::Damaged { objset: objset.id(), what: "no size" })?;
@@ -102,10 +103,12 @@ impl Volume {
     ///
     /// # Errors
     /// When a block cannot be read.
+    #[boxed]
     pub async fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, ZvolError> {
         let _shared = self.lock.shared(Span::new(offset, into.len() as u64)).await;
         let there = self.there(offset, into.len());
         self.data.read(offset, &mut into[..there]).await?;
+        self.objset.uses().note_read(there);
         Ok(there)
     }
 
@@ -114,9 +117,13 @@ impl Volume {
     ///
     /// # Errors
     /// When a block cannot be read.
+    #[boxed]
     pub async fn read_shared(&self, offset: u64, len: usize) -> Result<Vec<BufSlice>, ZvolError> {
         let _shared = self.lock.shared(Span::new(offset, len as u64)).await;
-        Ok(self.data.read_shared(offset, self.there(offset, len)).await?)
+        let there = self.there(offset, len);
+        let read = self.data.read_shared(offset, there).await?;
+        self.objset.uses().note_read(there);
+        Ok(read)
     }
 
     /// How many of `len` bytes from `offset` come before the end.
@@ -129,6 +136,7 @@ impl Volume {
     ///
     /// # Errors
     /// When an indirect block cannot be read.
+    #[boxed]
     pub async fn seek(&self, offset: u64, to: SeekTo) -> Result<Option<u64>, ZvolError> {
         Ok(self.data.seek(offset, to).await?.filter(|&found| found < self.size_bytes()))
     }
@@ -148,6 +156,7 @@ impl Volume {
     ///
     /// # Errors
     /// The log is handed back when a record cannot be applied.
+    #[boxed]
     pub async fn replay_log(&self, log: IntentLog<Claimed>) -> Result<(), Box<ReplayStopped>> {
         let (log, _) = log.replay(self).await?;
         self.journal.start(log);
@@ -158,6 +167,7 @@ impl Volume {
     ///
     /// # Errors
     /// When what is in the log cannot be made stable.
+    #[boxed]
     pub async fn close(&self) -> Result<(), ZvolError> {
         let _nobody_changes_it = self.lock.whole().await;
         self.is_closed.store(true, Ordering::Release);

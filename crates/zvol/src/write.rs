@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dmu::{Estimate, Plan};
+use env::boxed;
 use journal::{LogWrite, Origin, Piece, RangeGuard, Span, Stored};
 use ondisk::zil::LogRecord;
 use ondisk::zil::record::LrTruncate;
@@ -20,9 +21,11 @@ impl Volume {
     /// # Errors
     /// [`ZvolError::TooFar`], [`ZvolError::ReadOnly`], [`ZvolError::Closed`]; when there is no space, or a block that is
     /// written in part cannot be read.
+    #[boxed]
     pub async fn write(self: &Arc<Self>, offset: u64, data: &[u8], sync: bool) -> Result<(), ZvolError> {
         let commits = self.options().policy.sync.commits(sync);
         self.write_locked(offset, data, commits).await?;
+        self.objset.uses().note_write(data.len());
         if commits { self.flush().await } else { Ok(()) }
     }
 
@@ -55,6 +58,7 @@ impl Volume {
     ///
     /// # Errors
     /// As [`Volume::write`].
+    #[boxed]
     pub async fn free(&self, offset: u64, length: u64, sync: bool) -> Result<(), ZvolError> {
         let policy = self.options().policy.sync;
         {
@@ -91,6 +95,7 @@ impl Volume {
     ///
     /// # Errors
     /// When that is not possible: then nothing may be taken for stable.
+    #[boxed]
     pub async fn flush(&self) -> Result<(), ZvolError> {
         if self.options().policy.sync.is_logged() {
             self.journal.commit(Some(DATA)).await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use device::RealEnv;
 
-use super::{Cell, Load, Logs, Setup};
+use super::{Cell, CellDone, Load, Logs, Setup};
 use crate::zil::{self, Writers};
 use crate::{Refusal, failed};
 
@@ -63,8 +63,13 @@ impl Devices {
     }
 
     /// One after another: they would be in each other's way.
-    pub(super) fn measure(&self, load: &Load, setups: &[Setup]) -> Result<Vec<Cell>, Refusal> {
-        setups.iter().map(|setup| self.cell(load, *setup)).collect()
+    pub(super) fn measure(
+        &self,
+        load: &Load,
+        setups: &[Setup],
+        done: &CellDone<'_>,
+    ) -> Result<Vec<Cell>, Refusal> {
+        setups.iter().map(|setup| self.cell(load, *setup).inspect(|_| done())).collect()
     }
 
     fn cell(&self, load: &Load, setup: Setup) -> Result<Cell, Refusal> {

@@ -16,7 +16,7 @@ use units::ObjectId;
 use vdev::PoolState;
 use zpl::{Cred, NewNode, Zfs};
 
-use super::{Cell, Load, Logs, Setup};
+use super::{Cell, CellDone, Load, Logs, Setup};
 use crate::dice::Dice;
 use crate::latencies::Latencies;
 use crate::world::{self, POOL, STABLE, Shape};
@@ -81,7 +81,12 @@ impl Hardware {
     }
 
     /// Each cell in a world of its own, as many at a time as this machine has processors.
-    pub(super) fn measure(&self, load: &Load, setups: &[Setup]) -> Result<Vec<Cell>, Refusal> {
+    pub(super) fn measure(
+        &self,
+        load: &Load,
+        setups: &[Setup],
+        done: &CellDone<'_>,
+    ) -> Result<Vec<Cell>, Refusal> {
         let next = AtomicUsize::new(0);
         let cells: Vec<Mutex<Option<Result<Cell, PoolError>>>> =
             setups.iter().map(|_| Mutex::new(None)).collect();
@@ -93,12 +98,13 @@ impl Hardware {
                     let draw = || next.fetch_add(1, Ordering::Relaxed);
                     while let Some((setup, cell)) = setups.iter().zip(&cells).nth(draw()) {
                         *cell.lock() = Some(self.cell(load, *setup));
+                        done();
                     }
                 });
             }
         });
-        let done = cells.into_iter().map(|cell| cell.into_inner().expect("each was measured"));
-        done.collect::<Result<_, _>>().map_err(failed)
+        let cells = cells.into_iter().map(|cell| cell.into_inner().expect("each was measured"));
+        cells.collect::<Result<_, _>>().map_err(failed)
     }
 
     fn cell(&self, load: &Load, setup: Setup) -> Result<Cell, PoolError> {

@@ -29,7 +29,7 @@ fn plan(rows: &[Logs], columns: &[usize], flushes: &[bool], time: Duration) -> P
 }
 
 fn measured(plan: &Plan) -> Report {
-    match run(plan) {
+    match run(plan, &|| ()) {
         Ok(report) => report,
         Err(crate::Refusal::Usage(why) | crate::Refusal::Failed(why)) => panic!("{why}"),
     }

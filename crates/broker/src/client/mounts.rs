@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::{MountError, MountFlags, MountOptions, PlaceChoice, UserIds};
+use engine::{MountError, MountFlags, MountOptions, OrphanMount, PlaceChoice, UserIds};
 use front_fuse::{Attachment, MountInUse, Mounter};
 use serde::de::DeserializeOwned;
 
 use super::{Broker, no_sense};
-use crate::errand::{Errand, MountErrand, WantedMount, may_claim};
+use crate::errand::{Errand, MountErrand, WantedMount, WireOrphan, may_claim};
 use crate::fault::{MountFault, RemoteError};
 
 impl Mounter for Broker {
@@ -55,6 +55,11 @@ impl Mounter for Broker {
     ) -> io::Result<bool> {
         let answer: Result<bool, RemoteError> = self.ask(&may_claim(user, place, altroot, how))?;
         Ok(answer?)
+    }
+
+    fn orphans(&self, pool: &str) -> Vec<OrphanMount> {
+        let answer: io::Result<Vec<WireOrphan>> = self.ask(&Errand::Orphans { pool: pool.to_owned() });
+        answer.unwrap_or_default().into_iter().map(Into::into).collect()
     }
 
     fn may_administer(&self, thread: u32) -> bool {
@@ -107,6 +112,10 @@ impl Attachment for BrokeredMount {
 
     fn has_mounts_below(&self) -> bool {
         self.is(MountErrand::HasMountsBelow, true)
+    }
+
+    fn seen_elsewhere(&self) -> Option<String> {
+        self.call(MountErrand::SeenElsewhere, None).map_or(None, |(answer, _)| answer)
     }
 
     fn root(&self) -> Option<OwnedFd> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use device::{DeviceHold, FileOpener, OpenedFile, OwnRights, RealMachine};
+use device::{DeviceHold, OpenedFile, OwnRights, RealMachine};
 use env::{DeviceError, Machine, OpenMode};
 
 use super::{Desk, ErrandAnswer};
@@ -55,17 +55,12 @@ impl Desk {
 
     /// Opens a device that the process may have. Any other device is missing for the process.
     fn granted(&self, path: &Path, mode: OpenMode) -> Result<OpenedFile, DeviceError> {
-        let missing = || DeviceError::Missing { path: path.to_owned() };
         if !self.grants.may_try(path) {
             tracing::debug!(path = %path.display(), "a process asks for a device that is not its own");
-            return Err(missing());
+            return Err(DeviceError::Missing { path: path.to_owned() });
         }
-        let opened = OwnRights.open(path, mode)?;
-        // The path may have led elsewhere a moment ago.
-        match self.grants.may_open(path, &opened.buffered, mode) {
-            true => Ok(opened),
-            false => Err(missing()),
-        }
+        // The path may lead elsewhere by now.
+        OwnRights.open_if(path, mode, |file| self.grants.may_open(path, file, mode))
     }
 
     pub(super) fn read(&self, path: &Path) -> Result<Vec<u8>, RemoteError> {
@@ -76,6 +71,9 @@ impl Desk {
     }
 
     pub(super) fn replace(&self, path: &Path, bytes: &[u8], is_for_anybody: bool) -> Result<(), RemoteError> {
+        if self.is_cache_file(path) {
+            return self.put_in_cache_file(path, bytes);
+        }
         match self.grants.may_change(path) {
             true => Ok(machine().replace(path, bytes, readers_of(is_for_anybody))?),
             false => Err(denied(path)),
@@ -90,6 +88,9 @@ impl Desk {
     }
 
     pub(super) fn remove(&self, path: &Path) -> Result<(), RemoteError> {
+        if self.is_cache_file(path) {
+            return self.leave_cache_file(path);
+        }
         match self.grants.may_change(path) {
             true => Ok(machine().remove(path)?),
             false => Err(denied(path)),

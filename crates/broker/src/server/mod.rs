@@ -1,5 +1,6 @@
 //! The side of the daemon.
 
+mod cache_files;
 mod files;
 mod mounts;
 
@@ -22,6 +23,7 @@ use crate::wire;
 use files::Holds;
 use mounts::Mounts;
 
+pub use cache_files::ProcessCacheFiles;
 pub use mounts::{MountedAt, Neighbours};
 
 /// Characters of last words at most.
@@ -53,24 +55,46 @@ pub struct Desk {
     mounts: Mounts,
     holds: Mutex<Holds>,
     neighbours: Arc<dyn Neighbours>,
+    cache_files: ProcessCacheFiles,
     turns: Turns,
 }
 
+/// What the desk of a process is made with.
+pub struct DeskParts {
+    /// What the process may have done.
+    pub grants: Arc<Grants>,
+    /// What the process is told.
+    pub beginning: Beginning,
+    /// The socket of the process.
+    pub listener: UnixListener,
+    /// The lock file of the process.
+    pub lock: File,
+    /// The file for the reason of a panic that ends the process.
+    pub last_words: PathBuf,
+    /// The mounts of the other processes.
+    pub neighbours: Arc<dyn Neighbours>,
+    /// The cache files that the processes share.
+    pub cache_files: ProcessCacheFiles,
+}
+
 impl Desk {
-    /// Makes the desk of a process that gets a socket and its lock file. `last_words` is the file for the reason of a
-    /// panic that ends the process.
+    /// Makes the desk of a process.
     #[must_use]
-    pub fn new(
-        grants: Arc<Grants>,
-        beginning: Beginning,
-        listener: UnixListener,
-        lock: File,
-        last_words: PathBuf,
-        neighbours: Arc<dyn Neighbours>,
-    ) -> Arc<Self> {
+    pub fn new(parts: DeskParts) -> Arc<Self> {
+        let DeskParts { grants, beginning, listener, lock, last_words, neighbours, cache_files } = parts;
         let handed = Mutex::new(Some((listener, lock)));
         let (mounts, holds, turns) = (Mounts::default(), Mutex::default(), Turns::default());
-        Arc::new(Self { grants, beginning, handed, last_words, mounts, holds, neighbours, turns })
+        Arc::new(Self {
+            grants,
+            beginning,
+            handed,
+            last_words,
+            mounts,
+            holds,
+            neighbours,
+            cache_files,
+            turns,
+        })
     }
 
     /// Does the errands that come over `socket`, on threads of their own, until the process ends.
@@ -176,6 +200,7 @@ impl Desk {
                 let altroot = altroot.map(|altroot| altroot.path());
                 ErrandAnswer::of(mounts::may_claim(uid, gids, &place.path(), altroot.as_deref(), is_chosen))
             }
+            Errand::Orphans { pool } => ErrandAnswer::of(mounts::orphans(&pool)),
             Errand::MayAdminister { thread } => ErrandAnswer::of(mounts::may_administer(thread)),
             Errand::Mounted { mount, errand } => self.mounts.do_errand(mount, errand, beside),
         }

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::{Desk, ErrandAnswer};
-use crate::errand::{Bytes, MountErrand, WantedMount};
+use crate::errand::{Bytes, MountErrand, WantedMount, WireOrphan};
 use crate::fault::{MountFault, RemoteError};
 
 /// The mounts of the other processes, for a process that mounts a file system above one of them. Without this, the
@@ -170,6 +170,7 @@ impl Mounts {
             MountErrand::IsReached => ErrandAnswer::of(attached.is_reached()),
             MountErrand::IsGone => ErrandAnswer::of(attached.is_gone()),
             MountErrand::HasMountsBelow => ErrandAnswer::of(attached.has_mounts_below()),
+            MountErrand::SeenElsewhere => ErrandAnswer::of(attached.seen_elsewhere()),
             MountErrand::Root => ErrandAnswer::with((), attached.root().into_iter().collect()),
             MountErrand::Directory => match attached.directory() {
                 Ok(directory) => ErrandAnswer::with(
@@ -264,6 +265,11 @@ pub(super) fn may_claim(
 ) -> Result<bool, RemoteError> {
     let how = if is_chosen { PlaceChoice::Chosen } else { PlaceChoice::Inherited };
     Ok(OwnMounter.may_claim(&UserIds { uid, gids }, place, altroot, how)?)
+}
+
+/// Returns the mounts of a pool whose servers were killed: their places, datasets and flags.
+pub(super) fn orphans(pool: &str) -> Vec<WireOrphan> {
+    OwnMounter.orphans(pool).into_iter().map(Into::into).collect()
 }
 
 pub(super) fn may_administer(thread: u32) -> bool {

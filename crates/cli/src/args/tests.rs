@@ -41,6 +41,14 @@ fn flags_may_stand_anywhere_and_be_bundled() {
 }
 
 #[test]
+fn flags_are_first_where_posix_is_wanted() {
+    let words = ["-f", "a", "-n", "--", "-j"].map(str::to_owned);
+    let args = SPEC.parse_in_order(&words, true).expect("parses");
+    assert!(args.has('f') && !args.has('n'));
+    assert_eq!(args.operands, ["a", "-n", "--", "-j"]);
+}
+
+#[test]
 fn a_list_goes_on_to_the_next_long_flag() {
     let args = parse("--main a b --size 8k --main c --quite-long d").expect("parses");
     assert_eq!(args.long_values("main").collect::<Vec<_>>(), ["a", "b", "c"]);

@@ -5,8 +5,10 @@ use std::time::Duration;
 use bench::Refusal;
 use bench::slog::{CLASSIC_COLUMNS, Devices, Ground, Hardware, Load, Logs, Plan, Processors, Report};
 
+use indicatif::{ProgressBar, ProgressStyle};
+
 use super::words::Words;
-use super::{JSON, LOG, MAIN, SECONDS, SPAN, environment, outcome};
+use super::{JSON, LOG, MAIN, SPAN, environment, outcome};
 use crate::args::{Flag, Spec};
 use crate::disk_model::Model;
 use crate::program::Command;
@@ -44,7 +46,7 @@ pub(super) const SLOG: Command = Command::new(
             Flag::long_value("size", "size", "bytes of each write (8k)"),
             SPAN,
             Flag::long_value("ramp", "seconds", "write for so long before measuring a cell begins (1)"),
-            SECONDS,
+            Flag::long_value("seconds", "number", "for how long each cell is measured (10, simulated 2)"),
             Flag::long_list(
                 "disks",
                 "number",
@@ -71,15 +73,37 @@ fn run(words: &Words<'_>) -> Result<u8, Refusal> {
         size_bytes: words.bytes("size", 8 << 10)? as usize,
         span_bytes: words.bytes("span", 400 << 20)?,
         ramp: Duration::from_secs(words.number("ramp", 1)? as u64),
-        time: Duration::from_secs(words.number("seconds", 10)? as u64),
+        time: Duration::from_secs(words.number("seconds", default_seconds(&ground))? as u64),
     };
     let plan = Plan { load, columns: asked_columns(words, columns)?, rows, flushes: flushes(words)?, ground };
     if plan.load.threads == 0 || plan.load.size_bytes == 0 || plan.load.time.is_zero() {
         return Err(Refusal::Usage("--threads, --size and --seconds above 0".into()));
     }
     let form = form(words)?;
-    println!("{}", form(&bench::slog::run(&plan)?).trim_end());
+    let bar = bar(plan.cells());
+    let report = bench::slog::run(&plan, &|| bar.inc(1))?;
+    bar.finish_and_clear();
+    println!("{}", form(&report).trim_end());
     Ok(0)
+}
+
+/// How long each cell is measured. A simulated second takes this machine a part of a second or several, and there are many
+/// cells.
+fn default_seconds(ground: &Ground) -> usize {
+    match ground {
+        Ground::Simulated(_) => 2,
+        Ground::Real(_) => 10,
+    }
+}
+
+/// Shows on a terminal how many cells were measured, and how long the others may take.
+fn bar(cells: usize) -> ProgressBar {
+    let bar = ProgressBar::new(cells as u64);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos} of {len} cells, about {eta} left") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_secs(1));
+    bar
 }
 
 /// How a report is printed.

@@ -152,13 +152,13 @@ fn gain(page: &mut Page, advice: &Advice, gain: &Gain) {
         gain.seed
     ));
     page.0.push_str(&format!(
-        "    {:12}{:>12}{:>12}{:>12}{:>8}\n",
-        "log", "half below", "99% below", "commits/s", "gain"
+        "    {:12}{:>12}{:>12}{:>12}{:>12}{:>8}\n",
+        "log", "half below", "99% below", "commits/s", "mean", "gain"
     ));
     let mut row = |name: &str, outcome: &Outcome, factor: String| {
         let (half, most) = (micros(outcome.p50_us), micros(outcome.p99_us));
-        let rate = rate(outcome.commits_per_second);
-        page.0.push_str(&format!("    {name:12}{half:>12}{most:>12}{rate:>12}{factor:>8}\n"));
+        let (rate, mean) = (rate(outcome.commits_per_second), micros(outcome.mean_us));
+        page.0.push_str(&format!("    {name:12}{half:>12}{most:>12}{rate:>12}{mean:>12}{factor:>8}\n"));
     };
     if let Some(now) = advice.load.latency {
         let outcome = Outcome {

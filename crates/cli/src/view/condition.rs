@@ -10,6 +10,8 @@ use control::{PoolHealth, PoolInfo, ScanFunction, ScanState, VdevAux, VdevInfo, 
 pub enum Condition {
     /// Nothing.
     Healthy,
+    /// The pool could not be opened, although enough devices are there.
+    NotOpened,
     /// Devices are being brought up to date.
     Resilvering,
     /// Devices fail, and what the pool cannot do without waits for them.
@@ -60,8 +62,9 @@ pub fn condition(pool: &PoolInfo) -> Condition {
         scan.function == ScanFunction::Resilver && scan.state == ScanState::Scanning
     };
     let fatal = pool.root.state == VdevState::CantOpen || pool.health == PoolHealth::Unavail;
-    let table: [(bool, C); 19] = [
+    let table: [(bool, C); 20] = [
         (pool.stopped, C::Stopped),
+        (pool.is_absent && pool.root.aux != VdevAux::NoReplicas, C::NotOpened),
         (pool.scan.is_some_and(resilvering), C::Resilvering),
         (pool.heartbeats_failed, C::HeartbeatsFailed),
         (pool.health == PoolHealth::Suspended, C::Suspended),
@@ -215,6 +218,11 @@ impl Condition {
                 &["Restore the files from a backup; 'zpool status -v' lists them."],
                 Some("ZFS-8000-8A"),
             ),
+            Self::NotOpened => words(
+                &["The pool was open when the daemon ended, and could not be opened again:"],
+                &["Use 'zpool import' to try again."],
+                None,
+            ),
             Self::CorruptPool => words(
                 &["The pool cannot be opened: its metadata is incomplete or damaged."],
                 &["Restore the pool from a backup."],
@@ -276,6 +284,7 @@ impl Condition {
             | Self::LacksFeatures
             | Self::Suspended
             | Self::HeartbeatsFailed
+            | Self::NotOpened
             | Self::Stopped
             | Self::Failing => {
                 return None;

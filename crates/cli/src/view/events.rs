@@ -79,7 +79,7 @@ fn put_lists(text: &mut String, name: &str, lists: &[NvList], indent: usize) {
 fn shown(name: &str, value: &NvValue) -> String {
     match value {
         NvValue::U64(state) if [VDEV_STATE, VDEV_LASTSTATE].contains(&name) => {
-            format!("\"{}\" ({state:#x})", state_word(*state))
+            format!("\"{}\" ({state:#x})", vdev_state_word(*state))
         }
         NvValue::U32(kind) if name == ZIO_TYPE => {
             let word = ZIO_TYPES.get(*kind as usize).copied().unwrap_or("?");
@@ -104,7 +104,7 @@ fn shown(name: &str, value: &NvValue) -> String {
 }
 
 /// The word of a vdev's state, as `zpool status` has it.
-fn state_word(state: u64) -> &'static str {
+pub fn vdev_state_word(state: u64) -> &'static str {
     match state {
         1 | 2 => "OFFLINE",
         3 => "REMOVED",
@@ -112,6 +112,21 @@ fn state_word(state: u64) -> &'static str {
         5 => "FAULTED",
         6 => "DEGRADED",
         7 => "ONLINE",
+        _ => "UNKNOWN",
+    }
+}
+
+/// The word of a pool's state, as events number the states.
+pub fn pool_state_word(state: u64) -> &'static str {
+    match state {
+        0 => "ACTIVE",
+        1 => "EXPORTED",
+        2 => "DESTROYED",
+        3 => "SPARE",
+        4 => "L2CACHE",
+        5 => "UNINITIALIZED",
+        6 => "UNAVAIL",
+        7 => "POTENTIALLY_ACTIVE",
         _ => "UNKNOWN",
     }
 }

@@ -17,6 +17,8 @@ pub struct Row {
     pub value: String,
     /// Where it comes from.
     pub source: Source,
+    /// The received value as text. `None` if no value was received or the request did not ask for received values.
+    pub received: Option<String>,
 }
 
 /// A column of the output.
@@ -28,19 +30,25 @@ pub enum Field {
     Property,
     /// Its value.
     Value,
+    /// The received value of the property.
+    Received,
     /// Where it comes from.
     Source,
 }
 
-/// All columns.
-pub const ALL_FIELDS: [Field; 4] = [Field::Name, Field::Property, Field::Value, Field::Source];
-
 impl Field {
+    /// The columns of a dataset if nobody names columns, and all columns of a pool.
+    pub const USUAL: [Self; 4] = [Self::Name, Self::Property, Self::Value, Self::Source];
+    /// All columns of a dataset.
+    pub const OF_DATASETS: [Self; 5] =
+        [Self::Name, Self::Property, Self::Value, Self::Received, Self::Source];
+
     fn title(self) -> &'static str {
         match self {
             Self::Name => "NAME",
             Self::Property => "PROPERTY",
             Self::Value => "VALUE",
+            Self::Received => "RECEIVED",
             Self::Source => "SOURCE",
         }
     }
@@ -50,27 +58,29 @@ impl Field {
             Self::Name => row.name.clone(),
             Self::Property => row.property.clone(),
             Self::Value => row.value.clone(),
+            Self::Received => row.received.clone().unwrap_or_else(|| "-".to_owned()),
             Self::Source => row.source.text(),
         }
     }
 
-    /// Reads `-o`.
+    /// Reads `-o` of a command that has these columns.
     ///
     /// # Errors
     /// The reason that goes before the usage line.
-    pub fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+    pub fn parse_list(text: &str, all: &[Self]) -> Result<Vec<Self>, String> {
         let mut fields = Vec::new();
         for word in text.split(',') {
             match word {
-                "all" if fields.is_empty() => fields.extend(ALL_FIELDS),
+                "all" if fields.is_empty() => fields.extend(all),
                 "all" => return Err("\"all\" conflicts with specific fields given to -o option".into()),
                 "name" => fields.push(Self::Name),
                 "property" => fields.push(Self::Property),
                 "value" => fields.push(Self::Value),
+                "received" if all.contains(&Self::Received) => fields.push(Self::Received),
                 "source" => fields.push(Self::Source),
                 _ => return Err(format!("invalid column name '{word}'")),
             }
-            if fields.len() > ALL_FIELDS.len() {
+            if fields.len() > all.len() {
                 return Err("too many fields given to -o option".into());
             }
         }
@@ -102,7 +112,13 @@ pub fn lookup(props: &Props, def: &PropDef) -> (Value, Source) {
 /// One row of a known property.
 pub fn row(name: &str, def: &PropDef, props: &Props, style: Style) -> Row {
     let (value, source) = lookup(props, def);
-    Row { name: name.to_owned(), property: def.name.to_owned(), value: def.show(&value, style), source }
+    Row {
+        name: name.to_owned(),
+        property: def.name.to_owned(),
+        value: def.show(&value, style),
+        source,
+        received: None,
+    }
 }
 
 /// Whether a property is one that no table has.
@@ -126,7 +142,7 @@ pub fn free_row(name: &str, property: &str, props: &Props, style: Style) -> Row 
         },
         Value::Absent => "-".to_owned(),
     };
-    Row { name: name.to_owned(), property: property.to_owned(), value, source }
+    Row { name: name.to_owned(), property: property.to_owned(), value, source, received: None }
 }
 
 /// `"size":{"value":"144M","source":{"type":"NONE","data":"-"}}` for each row.
@@ -145,7 +161,7 @@ fn property_json(row: &Row, as_int: bool) -> Json {
         Source::Local => ("LOCAL", "-"),
         Source::Temporary => ("TEMPORARY", "-"),
         Source::Inherited(from) => ("INHERITED", from.as_str()),
-        Source::Received => ("RECEIVED", "-"),
+        Source::Received => ("RECEIVED", row.received.as_deref().unwrap_or("-")),
     };
     let value = match row.value.parse::<u64>() {
         Ok(number) if as_int => Json::Number(number),
@@ -180,7 +196,8 @@ pub fn dataset_property_help() -> String {
     text
 }
 
-fn values_help(def: &PropDef) -> &'static str {
+/// The values that a property accepts.
+pub fn values_help(def: &PropDef) -> &'static str {
     match def.kind {
         Kind::Text => "<text>",
         Kind::Mountpoint => "<path> | legacy | none",

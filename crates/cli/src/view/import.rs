@@ -51,6 +51,9 @@ fn status_line(found: &ImportCandidate, what: Condition) -> Option<String> {
                         hostid is not set.";
             return Some(line.to_owned());
         }
+        Some(InUse::Held(holders)) => {
+            return Some(format!("The pool is in use on this system:\n\t{}", holders.join("\n\t")));
+        }
         None => {}
     }
     if is_foreign(found, what) {
@@ -84,6 +87,9 @@ fn action(found: &ImportCandidate, what: Condition) -> String {
         }
         Some(InUse::NoHostId) => {
             return "Set a unique system hostid with the zgenhostid(8) command.".to_owned();
+        }
+        Some(InUse::Held(_)) => {
+            return "End the process, or export the pool there, and run 'zpool import' again.".to_owned();
         }
         None => {}
     }

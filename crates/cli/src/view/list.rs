@@ -264,6 +264,7 @@ fn json_vdev(vdev: &VdevInfo, picks: &[Pick], style: ListStyle) -> Json {
         property: def.name.to_owned(),
         value: vdev_cell(vdev, def.name, style.exact),
         source: Source::None,
+        received: None,
     };
     let rows: Vec<get::Row> = picks
         .iter()

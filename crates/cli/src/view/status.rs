@@ -1,12 +1,13 @@
 //! `zpool status`.
 
 use super::condition::{Condition, PAGES, condition};
+use super::dedup::dedup;
 use super::names::{NameStyle, vdev_name};
 use super::scripts::ScriptColumns;
 use super::sections::{all_rows, flatten, heading, sections};
 use control::{
-    CheckpointInfo, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState, SweepInfo,
-    SweepState, VdevAux, VdevClass, VdevInfo, VdevState,
+    CheckpointInfo, ErrorScrubInfo, PoolInfo, RemovalInfo, ReplayInfo, ScanFunction, ScanInfo, ScanState,
+    SweepInfo, SweepState, VdevAux, VdevClass, VdevInfo, VdevState,
 };
 use engine::nice;
 use engine::props::ctime;
@@ -23,12 +24,17 @@ pub struct StatusStyle<'a> {
     pub verbose: bool,
     /// The column of slow operations.
     pub slow: bool,
+    /// The column of direct operations whose checksum was wrong: every read and write goes through the daemon, so that
+    /// there are none.
+    pub direct: bool,
     /// Only vdevs that ail.
     pub only_ailing: bool,
     /// Tell how far vdevs are initialized.
     pub initialized: bool,
     /// Tell how far vdevs are trimmed.
     pub trimmed: bool,
+    /// Show the tables of deduplicated blocks.
+    pub dedup: bool,
     /// What scripts say of leaves.
     pub scripts: Option<&'a ScriptColumns>,
 }
@@ -40,14 +46,19 @@ pub fn status(pool: &PoolInfo, style: StatusStyle<'_>) -> String {
     let mut text = format!("  pool: {}\n state: {}\n", pool.name, pool.health.word());
     if let Some(words) = condition(pool).words() {
         _ = writeln!(text, "status: {}", words.status.join("\n\t"));
+        pool.absent_because.iter().for_each(|line| _ = writeln!(text, "\t{line}"));
         _ = writeln!(text, "action: {}", words.action.join("\n\t"));
         if let Some(id) = words.message_id {
             _ = writeln!(text, "   see: {PAGES}{id}");
         }
     }
-    if let Some(scan) = pool.scan {
+    let newest = pool.error_scrub.filter(|newest| is_newest(newest, pool.scan));
+    if let Some(scan) = pool.scan.filter(|scan| newest.is_none() || scan.function == ScanFunction::Resilver) {
         _ = writeln!(text, "  scan: {}", scan_line(scan));
         text.push_str(scan_warning(pool, scan));
+    }
+    if let Some(newest) = newest {
+        _ = writeln!(text, " scrub: {}", error_scrub_lines(newest));
     }
     if let Some(removal) = pool.removal {
         _ = writeln!(text, "remove: {}", removal_lines(pool, removal));
@@ -73,7 +84,36 @@ pub fn status(pool: &PoolInfo, style: StatusStyle<'_>) -> String {
     text.push_str(&config(pool, style));
     text.push('\n');
     text.push_str(&errors(pool, style.verbose));
+    if let Some(tables) = pool.dedup.as_ref().filter(|_| style.dedup) {
+        text.push_str(&dedup(tables, style.exact));
+    }
     text
+}
+
+/// Returns true if the status shows the error scrub in place of the scrub.
+fn is_newest(errors: &ErrorScrubInfo, scan: Option<ScanInfo>) -> bool {
+    scan.is_none_or(|scan| scan.function == ScanFunction::Resilver || errors.start_secs >= scan.start_secs)
+}
+
+/// Returns the lines of a status on the last error scrub.
+fn error_scrub_lines(scrub: ErrorScrubInfo) -> String {
+    let (start, end) = (ctime(scrub.start_secs), ctime(scrub.end_secs));
+    let blocks = scrub.examined_blocks;
+    let since = match (scrub.state, scrub.paused_secs) {
+        (ScanState::Canceled, _) => return format!("error scrub canceled on {end}"),
+        (ScanState::Finished, _) => {
+            let secs = scrub.end_secs.saturating_sub(scrub.start_secs);
+            let (days, rest) = (secs / 86_400, secs % 86_400);
+            let clock = format!("{:02}:{:02}:{:02}", rest / 3600, rest / 60 % 60, rest % 60);
+            return format!("scrubbed {blocks} error blocks in {days} days {clock} on {end}");
+        }
+        (ScanState::Scanning, None) => format!("error scrub in progress since {start}"),
+        (ScanState::Scanning, Some(pause)) => {
+            format!("error scrub paused since {}\n\terror scrub started on {start}", ctime(pause))
+        }
+    };
+    let percent = 100.0 * blocks as f64 / (blocks + scrub.left_blocks).max(1) as f64;
+    format!("{since}\n\t{percent:.2}% done, issued I/O for {blocks} error blocks")
 }
 
 /// Scans pass over what is kept for a checkpoint.
@@ -227,6 +267,8 @@ fn duration(secs: u64) -> String {
 
 fn errors(pool: &PoolInfo, verbose: bool) -> String {
     match (pool.error_count, verbose) {
+        // The pool is closed, and its errors are not known.
+        (0, _) if pool.is_absent => String::new(),
         (0, _) => "errors: No known data errors\n".to_owned(),
         (n, false) => format!("errors: {n} data errors, use '-v' for a list\n"),
         (_, true) => {
@@ -254,6 +296,7 @@ fn config(pool: &PoolInfo, style: StatusStyle<'_>) -> String {
         width = table.width
     );
     text.push_str(if style.slow { "  SLOW" } else { "" });
+    text.push_str(if style.direct { "   DIO" } else { "" });
     text.push_str(&style.scripts.map_or_else(String::new, ScriptColumns::heading));
     text.push('\n');
     table.row(&mut text, 0, &pool.name, &pool.root);
@@ -302,6 +345,9 @@ impl Table<'_> {
             if self.style.slow {
                 _ = write!(text, " {:>5}", self.count(stats.slow_ios));
             }
+            if self.style.direct {
+                _ = write!(text, " {:>5}", 0);
+            }
         }
         if let Some(reason) = reason(vdev) {
             _ = write!(text, "  {reason}");
@@ -329,7 +375,7 @@ impl Table<'_> {
 
 fn initialized(vdev: &VdevInfo, in_full: bool) -> String {
     let under_way = vdev.initialize.state == SweepState::Active;
-    match (in_full, swept(vdev.initialize)) {
+    match (in_full, swept(vdev, vdev.initialize)) {
         (true, Some(since)) => format!("  ({}% initialized, {since})", vdev.initialize.percent()),
         (true, None) => "  (uninitialized)".to_owned(),
         (false, _) if under_way => "  (initializing)".to_owned(),
@@ -339,7 +385,7 @@ fn initialized(vdev: &VdevInfo, in_full: bool) -> String {
 
 fn trimmed(vdev: &VdevInfo, in_full: bool) -> String {
     let under_way = vdev.trim.state == SweepState::Active;
-    match (in_full, swept(vdev.trim)) {
+    match (in_full, swept(vdev, vdev.trim)) {
         (true, Some(since)) => format!("  ({}% trimmed, {since})", vdev.trim.percent()),
         (true, None) if vdev.cannot_trim => "  (trim unsupported)".to_owned(),
         (true, None) => "  (untrimmed)".to_owned(),
@@ -348,8 +394,11 @@ fn trimmed(vdev: &VdevInfo, in_full: bool) -> String {
     }
 }
 
-/// Since when it stands so; nothing of what counts as never begun.
-fn swept(sweep: SweepInfo) -> Option<String> {
+/// Since when it stands so; nothing of what counts as never begun, nor of a device that is out of use.
+fn swept(vdev: &VdevInfo, sweep: SweepInfo) -> Option<String> {
+    if !matches!(vdev.state, VdevState::Online | VdevState::Degraded) {
+        return None;
+    }
     let at = ctime(sweep.changed_secs);
     match sweep.state {
         SweepState::Active => Some(format!("started at {at}")),
@@ -372,6 +421,9 @@ pub fn state_word(vdev: &VdevInfo) -> &'static str {
 pub fn reason(vdev: &VdevInfo) -> Option<String> {
     match (&vdev.path, vdev.not_present) {
         (Some(path), true) => Some(format!("was {path}")),
+        _ if vdev.works_for.is_some() => {
+            vdev.works_for.as_ref().map(|pool| format!("in use by pool '{pool}'"))
+        }
         _ => vdev.aux.reason().map(str::to_owned),
     }
 }

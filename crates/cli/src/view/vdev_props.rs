@@ -7,9 +7,8 @@ use control::{PoolInfo, VdevInfo};
 use engine::nice;
 use engine::props::Source;
 
-/// Names of the properties, in order.
-pub const NAMES: [&str; 30] = [
-    "name",
+/// The names of the properties, in OpenZFS's order.
+pub const NAMES: [&str; 50] = [
     "capacity",
     "state",
     "guid",
@@ -25,19 +24,40 @@ pub const NAMES: [&str; 30] = [
     "bootsize",
     "parity",
     "path",
+    "devid",
+    "physpath",
+    "encpath",
+    "fru",
     "parent",
     "children",
     "numchildren",
     "read_errors",
     "write_errors",
     "checksum_errors",
+    "initialize_errors",
+    "null_ops",
     "read_ops",
     "write_ops",
+    "free_ops",
+    "claim_ops",
+    "trim_ops",
+    "null_bytes",
     "read_bytes",
     "write_bytes",
+    "free_bytes",
+    "claim_bytes",
+    "trim_bytes",
     "removing",
     "allocating",
     "failfast",
+    "checksum_n",
+    "checksum_t",
+    "io_n",
+    "io_t",
+    "slow_io_n",
+    "slow_io_t",
+    "trim_support",
+    "trim_errors",
     "slow_ios",
 ];
 
@@ -45,7 +65,7 @@ pub const NAMES: [&str; 30] = [
 pub fn row(pool: &PoolInfo, vdev: &VdevInfo, property: &str, exact: bool) -> Option<Row> {
     let (value, source) = value(pool, vdev, property, exact)?;
     let name = vdev_name(vdev, NameStyle::default());
-    Some(Row { name, property: property.to_owned(), value, source })
+    Some(Row { name, property: property.to_owned(), value, source, received: None })
 }
 
 fn value(pool: &PoolInfo, vdev: &VdevInfo, property: &str, exact: bool) -> Option<(String, Source)> {
@@ -65,6 +85,18 @@ fn value(pool: &PoolInfo, vdev: &VdevInfo, property: &str, exact: bool) -> Optio
         "bootsize" => Some(("0".to_owned(), Source::Default)),
         "removing" => fact(switch(vdev.removing)),
         "failfast" => Some(("on".to_owned(), Source::Default)),
+        "devid" | "physpath" | "encpath" | "fru" => Some(("-".to_owned(), Source::Default)),
+        "checksum_n" | "checksum_t" | "io_n" | "io_t" | "slow_io_n" | "slow_io_t" => {
+            Some(("-".to_owned(), Source::Default))
+        }
+        // Sawmill makes no such requests to devices.
+        "null_ops" | "free_ops" | "claim_ops" | "null_bytes" | "free_bytes" | "claim_bytes" => {
+            fact("0".to_owned())
+        }
+        // Sawmill does not count these events by vdev.
+        "initialize_errors" | "trim_errors" | "trim_ops" | "trim_bytes" => fact("-".to_owned()),
+        "trim_support" if vdev.kind.is_leaf() => fact(switch(!vdev.cannot_trim)),
+        "trim_support" => fact("-".to_owned()),
         "slow_ios" => fact(size(stats.slow_ios)),
         "psize" => fact(size(stats.physical_bytes)),
         "ashift" => fact(vdev.ashift.to_string()),
@@ -118,6 +150,7 @@ pub fn kept_row(vdev: &VdevInfo, property: &str, value: Option<&str>) -> Row {
         property: property.to_owned(),
         value: value.unwrap_or("-").to_owned(),
         source: if value.is_some() { Source::Local } else { Source::Default },
+        received: None,
     }
 }
 

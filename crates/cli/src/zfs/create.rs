@@ -1,5 +1,6 @@
 //! `zfs create`.
 
+use super::owners::numbered;
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
@@ -115,7 +116,7 @@ fn size(what: &str, text: &str) -> Result<String, Stop> {
 
 fn assignment(text: &str) -> Result<(String, String), Stop> {
     match text.split_once('=') {
-        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        Some((name, value)) => Ok((numbered(name), value.to_owned())),
         None => refuse("missing '=' for property=value argument".to_owned()),
     }
 }

@@ -21,7 +21,9 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('R', "the same, and all clones"),
             Flag::switch('v', "tell what goes"),
         ],
-        operands: "<filesystem|volume>[@<snap>[%<snap>][,...]|#<bookmark>]",
+        operands: "<filesystem|volume>\n\
+                   destroy [-dnprRv] <filesystem|volume>@<snap>[%<snap>][,...]\n\
+                   destroy <filesystem|volume>#<bookmark>",
     },
     run,
 );

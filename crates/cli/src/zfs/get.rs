@@ -5,7 +5,7 @@ use super::select::{Depth, Kinds, Shown, select};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use crate::view::get::{self, ALL_FIELDS, Field, Row, dataset_property_help, free_row};
+use crate::view::get::{self, Field, Row, dataset_property_help, free_row};
 use crate::view::json::{Json, document};
 use control::DatasetInfo;
 use engine::props::{Access, DATASET_PROPS, Source, Style, Value, dataset_prop, is_user_prop};
@@ -24,7 +24,11 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('j', "as JSON").or("json"),
             Flag::long(AS_INT, "with -j: numbers as numbers"),
             Flag::value('d', "depth", "and so many levels below"),
-            Flag::value('o', "\"all\" | field[,...]", "these columns: name, property, value, source"),
+            Flag::value(
+                'o',
+                "\"all\" | field[,...]",
+                "these columns: name, property, value, received, source",
+            ),
             Flag::value('t', "type[,...]", "these kinds: filesystem, volume, snapshot, bookmark, all"),
             Flag::value('s', "source[,...]", "only values from: local, default, inherited, temporary, none"),
         ],
@@ -45,8 +49,8 @@ pub fn check_json(args: &Args) -> Result<(), Stop> {
 fn run(session: &mut Session, args: &Args) -> Outcome {
     check_json(args)?;
     let fields = match args.value('o') {
-        Some(text) => Field::parse_list(text).map_err(Stop::Usage)?,
-        None => ALL_FIELDS.to_vec(),
+        Some(text) => Field::parse_list(text, &Field::OF_DATASETS).map_err(Stop::Usage)?,
+        None => Field::USUAL.to_vec(),
     };
     let sources = args.value('s').map(parse_sources).transpose()?;
     let Some((wanted, names)) = args.operands.split_first() else {
@@ -56,13 +60,14 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     let kinds = args.value('t').map(Kinds::parse).transpose()?;
     let depth = Depth::read(args.has('r'), args.value('d'), kinds)?;
     let shown = Shown::everywhere(kinds.unwrap_or(Kinds::ALL));
-    let (mut found, code) = select(session, names, depth, shown, wanted)?;
+    let (mut found, code) = select(session, names, depth, shown, wanted, fields.contains(&Field::Received))?;
     owners::put(session, &mut found, wanted);
     let style = if args.has('p') { Style::Exact } else { Style::Dataset };
     let as_int = args.has_long(AS_INT);
     let (mut rows, mut json) = (Vec::new(), Json::object());
     for dataset in &found {
         let mut own = rows_of(dataset, wanted, style);
+        own.iter_mut().for_each(|row| row.received = received(dataset, &row.property, style));
         if let Some(sources) = &sources {
             own.retain(|row| sources.contains(&source_word(&row.source)));
         }
@@ -134,6 +139,7 @@ fn rows_of(dataset: &DatasetInfo, wanted: &str, style: Style) -> Vec<Row> {
                 property: word.to_owned(),
                 value: name.clone(),
                 source: Source::None,
+                received: None,
             }),
             (_, Some(def)) if def.is_of(dataset) => {
                 rows.push(get::row(name, def, &dataset.props, style));
@@ -143,11 +149,23 @@ fn rows_of(dataset: &DatasetInfo, wanted: &str, style: Style) -> Vec<Row> {
                 property: def.name.to_owned(),
                 value: "-".to_owned(),
                 source: Source::None,
+                received: None,
             }),
             (_, None) => rows.push(free_row(name, word, &dataset.props, style)),
         }
     }
     rows
+}
+
+/// Formats the value of a property that a receive has stored.
+fn received(dataset: &DatasetInfo, property: &str, style: Style) -> Option<String> {
+    let value = dataset.received.get(property)?;
+    Some(match (dataset_prop(property), value) {
+        (Some(def), value) => def.show(value, style),
+        (None, Value::Text(text)) => text.clone(),
+        (None, Value::Number(number)) => number.to_string(),
+        (None, Value::Absent) => return None,
+    })
 }
 
 /// Everything that applies; facts that are not known are left out.

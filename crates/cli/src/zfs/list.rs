@@ -9,7 +9,7 @@ use crate::view::get::{self, Row, free_row};
 use crate::view::json::{Json, document};
 use crate::view::table::{Column, table};
 use control::DatasetInfo;
-use engine::props::{PropDef, Style, Value, dataset_prop, is_user_prop};
+use engine::props::{DATASET_PROPS, PropDef, Style, Value, dataset_prop, is_user_prop};
 use std::cmp::Ordering;
 
 const AS_INT: &str = "json-int";
@@ -58,21 +58,25 @@ fn pick(word: &str) -> Result<Pick, Stop> {
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
     super::get::check_json(args)?;
+    let every = every_column();
     let columns = match args.value('o') {
         Some("space") => SPACE_COLUMNS,
+        Some("all") => every.as_str(),
         Some(columns) => columns,
         None => DEFAULT_COLUMNS,
     };
+    let needed = args.in_order().filter(|(flag, _)| matches!(flag, 's' | 'S')).map(|(_, word)| word);
+    let needed = needed.chain([columns]).collect::<Vec<_>>().join(",");
     let picks: Vec<Pick> = columns.split(',').map(pick).collect::<Result<_, _>>()?;
     let order = order(args)?;
     let kinds = args.value('t').map(Kinds::parse).transpose()?;
     let all = args.operands.is_empty();
     let depth = Depth::read(args.has('r'), args.value('d'), kinds)?;
-    // Snapshots are shown where they are asked for, or named.
-    let named_or_live = Shown { named: Kinds::DATASETS, below: Kinds::LIVE };
+    // Snapshots are shown where they are asked for, or named, or where the pool says so.
+    let named_or_live = Shown { named: Kinds::DATASETS, below: Kinds::LIVE, listed_snapshots: true };
     let shown = kinds.map_or(named_or_live, Shown::everywhere);
-    let (mut found, code) = select(session, &args.operands, depth, shown, columns)?;
-    if let (true, Depth(Some(depth)), true) = (all, depth, args.has('d')) {
+    let (mut found, code) = select(session, &args.operands, depth, shown, &needed, false)?;
+    if let (true, Some(depth), true) = (all, depth.levels, args.has('d')) {
         found.retain(|d| d.name.matches(['/', '@', '#']).count() <= depth as usize);
     }
     owners::put(session, &mut found, columns);
@@ -87,6 +91,12 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     };
     session.out().write_all(text.as_bytes())?;
     Ok(code)
+}
+
+/// The name and all properties, as columns.
+fn every_column() -> String {
+    let all = ["name"].into_iter().chain(DATASET_PROPS.iter().map(|def| def.name));
+    all.collect::<Vec<_>>().join(",")
 }
 
 /// The row of a column; of the name there is none.

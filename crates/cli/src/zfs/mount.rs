@@ -2,10 +2,11 @@
 
 use super::select::find;
 use crate::args::{Args, Flag, Spec};
+use crate::mount_helper;
 use crate::program::Command;
 use crate::session::{Outcome, Session, usage};
 use crate::view::json::{Json, document};
-use control::{Mount, Mounts, Unmount};
+use control::{Failure, FailureKind, Mount, Mounts, Unmount};
 
 pub const MOUNT: Command = Command::new(
     Spec {
@@ -22,7 +23,7 @@ pub const MOUNT: Command = Command::new(
             Flag::switch('v', "tell how far it is"),
             Flag::value('o', "opts", "mount options"),
         ],
-        operands: "[-a | -R filesystem | filesystem]",
+        operands: "[-a | -R filesystem ... | filesystem]",
     },
     mount,
 );
@@ -48,15 +49,44 @@ fn mount(session: &mut Session, args: &Args) -> Outcome {
         (false, []) => return show(session, args),
         (true, []) => None,
         (false, [dataset]) => Some(dataset.clone()),
+        (false, _) if args.has('R') => return mount_each(session, args),
         _ => return usage("too many arguments"),
     };
+    mount_one(session, args, dataset)
+}
+
+/// Mounts several datasets, and the datasets below each.
+fn mount_each(session: &mut Session, args: &Args) -> Outcome {
+    for dataset in &args.operands {
+        mount_one(session, args, Some(dataset.clone()))?;
+    }
+    Ok(0)
+}
+
+/// Mounts a dataset, or all if there is none.
+fn mount_one(session: &mut Session, args: &Args, dataset: Option<String>) -> Outcome {
     if let Some(name) = &dataset {
         find(session, name)?;
     }
-    let options = args.value('o').map(|o| o.split(',').map(str::to_owned).collect());
+    let options: Option<Vec<String>> = args.value('o').map(|o| o.split(',').map(str::to_owned).collect());
+    if let (Some(name), Some(options)) = (&dataset, &options)
+        && options.iter().any(|option| option == "remount")
+    {
+        return remount(session, name, &options.join(","));
+    }
     let (options, recursive) = (options.unwrap_or_default(), args.has('R') && dataset.is_some());
-    session.ask(&Mount { dataset, options, overlay: args.has('O'), recursive, force: args.has('f') })?;
+    let (overlay, force) = (args.has('O'), args.has('f'));
+    session.ask(&Mount { dataset, options, overlay, recursive, force, ..Mount::default() })?;
     Ok(0)
+}
+
+/// Changes how a file system is mounted. The kernel does that by itself, and the daemon looks at the kernel's table.
+fn remount(session: &Session, dataset: &str, options: &str) -> Outcome {
+    let cannot = |reason: &str| Failure::cannot(FailureKind::Invalid, "mount", dataset, reason);
+    let mounts = session.ask(&Mounts {})?;
+    let mounted = mounts.iter().find(|mount| mount.dataset == dataset);
+    let place = &mounted.ok_or_else(|| cannot("not currently mounted"))?.mountpoint;
+    Ok(mount_helper::remount(options, place))
 }
 
 fn show(session: &mut Session, args: &Args) -> Outcome {
@@ -88,6 +118,6 @@ fn unmount(session: &mut Session, args: &Args) -> Outcome {
     if let Some(name) = target.as_deref().filter(|name| !name.starts_with('/')) {
         find(session, name)?;
     }
-    session.ask(&Unmount { target, force: args.has('f') })?;
+    session.ask(&Unmount { target, force: args.has('f'), ..Unmount::default() })?;
     Ok(0)
 }

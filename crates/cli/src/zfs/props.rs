@@ -2,7 +2,7 @@
 
 use super::owners;
 use crate::args::Args;
-use crate::session::Stop;
+use crate::session::{Stop, usage};
 use control::{Failure, FailureKind, NameValue};
 
 /// All that were given, as typed.
@@ -23,4 +23,23 @@ pub fn assignments(args: &Args) -> Result<Vec<NameValue>, Stop> {
         props.push((name.to_owned(), value.to_owned()));
     }
     Ok(props)
+}
+
+/// The names of `-x NAME`, beside the properties of `-o`.
+///
+/// # Errors
+/// When one is an assignment, or is given twice.
+pub fn excluded(args: &Args, props: &[NameValue]) -> Result<Vec<String>, Stop> {
+    let mut names: Vec<String> = Vec::new();
+    for name in args.values('x') {
+        if name.contains('=') {
+            return usage("invalid character '=' in property argument");
+        }
+        let mut others = names.iter().chain(props.iter().map(|(other, _)| other));
+        if others.any(|other| other == name) {
+            return usage(format!("property '{name}' specified multiple times"));
+        }
+        names.push(name.to_owned());
+    }
+    Ok(names)
 }

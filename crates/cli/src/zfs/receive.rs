@@ -1,6 +1,6 @@
 //! `zfs receive`.
 
-use super::props::assignments;
+use super::props::{assignments, excluded};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, usage};
@@ -29,7 +29,7 @@ pub const COMMAND: Command = Command::new(
             Flag::value('x', "property", "a property that is not taken over").repeated(),
             Flag::value('o', "property=value", "a property of the dataset").repeated(),
         ],
-        operands: "<filesystem|volume|snapshot>",
+        operands: "<filesystem|volume|snapshot>\nreceive -A <filesystem|volume>",
     },
     run,
 );
@@ -58,6 +58,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         return Err(Failure::new(FailureKind::Invalid, line).into());
     }
     let props = assignments(args)?;
+    let excluded_props = excluded(args, &props)?;
     if io::stdin().is_terminal() {
         let line = "Error: Backup stream can not be read from a terminal.";
         return Err(Failure::new(FailureKind::Invalid, line).and("You must redirect standard input.").into());
@@ -70,7 +71,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         no_mount: args.has('u'),
         dry_run: args.has('n'),
         resumable: args.has('s'),
-        excluded_props: args.values('x').map(str::to_owned).collect(),
+        excluded_props,
         skip_holds: args.has('h'),
         force_unmount: args.has('M'),
         heal: args.has('c'),

@@ -1,10 +1,12 @@
 //! Which datasets a command line means.
 
 use crate::session::{Session, Stop, usage};
-use control::{DatasetInfo, DatasetKind, DatasetList, Failure, FailureKind};
+use control::{DatasetInfo, DatasetKind, DatasetList, Failure, FailureKind, Mounts};
 use engine::names::NameError;
-use engine::props::written_since;
+use engine::props::{dataset_prop, written_since};
+use engine::refusal;
 use std::cmp::Ordering;
+use std::os::unix::fs::MetadataExt;
 
 /// Kinds of datasets, by `-t`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,7 +76,7 @@ impl Kinds {
 
     /// What may be named to see these: where it is gone into, also what has them below.
     fn with_what_has_them(self, depth: Depth) -> Self {
-        let goes_below = depth != Depth(Some(0));
+        let goes_below = depth.is_given || depth.levels != Some(0);
         Self {
             filesystem: self.filesystem || goes_below,
             volume: self.volume || goes_below && (self.snapshot || self.bookmark),
@@ -85,18 +87,30 @@ impl Kinds {
 
 /// How far below the named datasets to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Depth(pub Option<u32>);
+pub struct Depth {
+    /// So many levels; all without a number.
+    pub levels: Option<u32>,
+    /// The command line says how far, so that what is named need not be shown itself.
+    is_given: bool,
+}
 
 impl Depth {
+    /// Everything below.
+    pub const ALL: Self = Self { levels: None, is_given: true };
+    /// What is named alone.
+    pub const NONE: Self = Self { levels: Some(0), is_given: false };
+
     /// `-d N`, or all with `-r`, or none; and one where only what lies there is meant.
     pub fn read(recursive: bool, depth: Option<&str>, kinds: Option<Kinds>) -> Result<Self, Stop> {
         match depth {
             Some(text) => match text.parse() {
-                Ok(depth) => Ok(Self(Some(depth))),
+                Ok(depth) => Ok(Self { levels: Some(depth), is_given: true }),
                 Err(_) => usage(format!("'{text}' is not an integer")),
             },
-            None if recursive => Ok(Self(None)),
-            None => Ok(Self(Some(u32::from(kinds.is_some_and(Kinds::only_below))))),
+            None if recursive => Ok(Self::ALL),
+            None => {
+                Ok(Self { levels: Some(u32::from(kinds.is_some_and(Kinds::only_below))), is_given: false })
+            }
         }
     }
 }
@@ -108,43 +122,68 @@ pub struct Shown {
     pub named: Kinds,
     /// Of what is below that, or of all.
     pub below: Kinds,
+    /// Of what is below, also the snapshots of pools whose property `listsnapshots` is on.
+    pub listed_snapshots: bool,
 }
 
 impl Shown {
     /// The same everywhere.
     pub fn everywhere(kinds: Kinds) -> Self {
-        Self { named: kinds, below: kinds }
+        Self { named: kinds, below: kinds, listed_snapshots: false }
+    }
+
+    /// Whether a dataset that is below what was named, or one of all, is among them.
+    fn has_below(self, kind: DatasetKind) -> bool {
+        self.below.has(kind) || self.listed_snapshots && kind == DatasetKind::Snapshot
     }
 }
 
 /// The datasets meant: those named and below, or all; by name, snapshots by age. Complains of names that are not
-/// there, and gives the exit code. `properties` are those that will be shown.
+/// there, and gives the exit code. `properties` are those that are needed. A name that begins with `/` or `./` is a path
+/// in a file system.
 pub fn select(
     session: &mut Session,
     names: &[String],
     depth: Depth,
     shown: Shown,
     properties: &str,
+    received: bool,
 ) -> Result<(Vec<DatasetInfo>, u8), Stop> {
     let since = properties.split(',').filter(|word| written_since(word).is_some());
-    let written_since: Vec<String> = since.map(str::to_owned).collect();
-    let bookmarks = shown.below.bookmark;
+    let needed = |word: &str| dataset_prop(word).map_or(word, |def| def.name).to_owned();
+    let words = properties.split(',').filter(|word| !word.is_empty());
+    let call = DatasetList {
+        written_since: since.map(str::to_owned).collect(),
+        bookmarks: shown.below.bookmark,
+        without_snapshots: !shown.below.snapshot,
+        snapshots_if_listed: shown.listed_snapshots,
+        without_heads: !shown.below.filesystem && !shown.below.volume,
+        properties: (!properties.split(',').any(|word| word == "all")).then(|| words.map(needed).collect()),
+        received,
+        ..DatasetList::default()
+    };
     if names.is_empty() {
-        let mut all = session.ask(&DatasetList { root: None, depth: None, written_since, bookmarks })?;
-        all.retain(|dataset| shown.below.has(dataset.kind));
+        let mut all = session.ask(&call)?;
+        all.retain(|dataset| shown.has_below(dataset.kind));
         all.sort_by(by_name);
         return Ok((all, 0));
     }
     let mut code = 0;
     let mut found: Vec<DatasetInfo> = Vec::new();
     for name in names {
-        let name = name.strip_suffix('/').unwrap_or(name);
-        let written_since = written_since.clone();
-        let call = DatasetList { root: Some(name.to_owned()), depth: depth.0, written_since, bookmarks };
+        let name = match dataset_at(session, name) {
+            Ok(name) => name,
+            Err(Stop::Failed(failure)) => {
+                code = session.complain(&failure);
+                continue;
+            }
+            Err(stop) => return Err(stop),
+        };
+        let call = DatasetList { root: Some(name.clone()), depth: depth.levels, ..call.clone() };
         match list(session, &call, shown.named.with_what_has_them(depth)) {
             Ok(below) => {
                 let meant =
-                    |d: &DatasetInfo| shown.below.has(d.kind) || d.name == *name && shown.named.has(d.kind);
+                    |d: &DatasetInfo| shown.has_below(d.kind) || d.name == name && shown.named.has(d.kind);
                 let new = below.into_iter().filter(meant);
                 for dataset in new {
                     if !found.iter().any(|d| d.name == dataset.name) {
@@ -158,6 +197,23 @@ pub fn select(
     }
     found.sort_by(by_name);
     Ok((found, code))
+}
+
+/// Returns the name of the dataset that a word means. The word is the name of a dataset, or a path in a mounted file
+/// system.
+///
+/// # Errors
+/// A path that cannot be looked up, or that is in no file system of a pool.
+pub fn dataset_at(session: &Session, word: &str) -> Result<String, Stop> {
+    if !word.starts_with('/') && !word.starts_with("./") {
+        return Ok(word.strip_suffix('/').unwrap_or(word).to_owned());
+    }
+    let cannot = |e| Failure::cannot(FailureKind::Invalid, "open", word, &refusal::words(&e));
+    let device = std::fs::metadata(word).map_err(cannot)?.dev();
+    let is_there = |place: &str| std::fs::metadata(place).is_ok_and(|found| found.dev() == device);
+    let found = session.ask(&Mounts {})?.into_iter().find(|mount| is_there(&mount.mountpoint));
+    let foreign = || Failure::new(FailureKind::Invalid, format!("'{word}': not a ZFS filesystem"));
+    Ok(found.ok_or_else(foreign)?.dataset)
 }
 
 /// The order in which datasets are shown when nothing else is asked for: by name, each followed by its snapshots,
@@ -200,6 +256,7 @@ fn list(session: &Session, call: &DatasetList, wanted: Kinds) -> Result<Vec<Data
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn datasets_stand_by_name_and_snapshots_by_age() {
@@ -208,6 +265,7 @@ mod tests {
             kind: *kind,
             createtxg: *createtxg,
             props: control::Props::new(),
+            received: BTreeMap::new(),
         };
         let sorted = [
             ("p", DatasetKind::Filesystem, 9),

@@ -15,12 +15,15 @@ pub const COMMAND: Command = Command::new(
     Spec {
         name: "send",
         alias: None,
-        about: "writes a snapshot as a stream to standard output",
+        about: "writes a snapshot, or an unmounted dataset, as a stream to standard output",
         flags: &[
             Flag::switch('L', "blocks above 128 KiB whole").or("large-block"),
             Flag::value('X', "dataset[,dataset]...", "with -R: leave out these").or("exclude").repeated(),
             Flag::switch('R', "all datasets below, too, with all snapshots and properties").or("replicate"),
             Flag::switch('P', "tell what is sent, for programs").or("parsable"),
+            Flag::switch('D', "has no effect: no stream is deduplicated any more").or("dedup"),
+            Flag::switch('U', "encrypted datasets without their encryption").or("no-preserve-encryption"),
+            Flag::switch('V', "show in the name of the process how far it is").or("proctitle"),
             Flag::switch('S', "what was received in part, and kept").or("saved"),
             Flag::switch('b', "with the properties that came with a stream").or("backup"),
             Flag::switch('c', "blocks as they are stored, compressed").or("compressed"),
@@ -36,7 +39,7 @@ pub const COMMAND: Command = Command::new(
             Flag::value('i', "snapshot|bookmark", "only what is new since then"),
             Flag::value('I', "snapshot", "the same, with all snapshots in between"),
         ],
-        operands: "<snapshot>",
+        operands: "<snapshot|filesystem|volume>",
     },
     run,
 );
@@ -45,6 +48,9 @@ pub const COMMAND: Command = Command::new(
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 fn run(session: &mut Session, args: &Args) -> Outcome {
+    if args.has('D') {
+        eprintln!("WARNING: deduplicated streams are not supported any more. A regular stream is sent.\n");
+    }
     let token = args.value('t');
     if token.is_some() && ['i', 'I', 'R', 'p', 'b', 'h', 'S', 'd'].into_iter().any(|flag| args.has(flag)) {
         return usage("invalid flags combined with -t");
@@ -55,7 +61,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         ([snapshot], None) => snapshot.as_str(),
         _ => return usage("too many arguments"),
     };
-    if args.has('i') && args.has('I') {
+    if args.values('i').chain(args.values('I')).count() > 1 {
         return usage("");
     }
     check_saved(args, snapshot)?;
@@ -201,7 +207,9 @@ fn send(session: &mut Session, args: &Args, call: &DatasetSend) -> Outcome {
         return Ok(0);
     }
     let snapshot = sent.as_deref().unwrap_or(&call.snapshot);
-    let mut progress = Progress { snapshot, parsable, sent_bytes: 0, told: Instant::now() };
+    let (is_shown, is_titled) = (args.has('v'), args.has('V'));
+    let mut progress =
+        Progress { snapshot, parsable, is_shown, is_titled, sent_bytes: 0, told: Instant::now() };
     if args.has('v') && !parsable {
         eprintln!("TIME        SENT   SNAPSHOT {snapshot}");
     }
@@ -209,9 +217,8 @@ fn send(session: &mut Session, args: &Args, call: &DatasetSend) -> Outcome {
         let line = format!("warning: cannot send '{snapshot}': {}", refusal::words(error));
         Failure::new(FailureKind::Other, line)
     };
-    let is_watched = args.has('v');
     let mut watch = |bytes: usize| {
-        if is_watched {
+        if is_shown || is_titled {
             progress.note(bytes);
         }
     };
@@ -252,6 +259,10 @@ fn told(sizes: &[SendSize], parsable: bool, short: bool) -> Vec<String> {
 struct Progress<'a> {
     snapshot: &'a str,
     parsable: bool,
+    /// On standard error.
+    is_shown: bool,
+    /// In the name of the process, as `ps -o comm` shows it.
+    is_titled: bool,
     sent_bytes: u64,
     told: Instant,
 }
@@ -263,6 +274,13 @@ impl Progress<'_> {
             return;
         }
         self.told = Instant::now();
+        if self.is_titled {
+            // Of the name of a process, the kernel keeps 15 bytes.
+            _ = std::fs::write("/proc/self/comm", format!("zfs send {}", nice::bytes(self.sent_bytes)));
+        }
+        if !self.is_shown {
+            return;
+        }
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let (time, sent) = (clock(now.as_secs()), self.sent_bytes);
         match self.parsable {

@@ -76,7 +76,7 @@ fn version(dataset: &DatasetInfo) -> Option<u64> {
 }
 
 fn list(session: &mut Session) -> Outcome {
-    let (all, _) = select(session, &[], Depth(None), Shown::everywhere(Kinds::FILESYSTEMS), "")?;
+    let (all, _) = select(session, &[], Depth::ALL, Shown::everywhere(Kinds::FILESYSTEMS), "all", false)?;
     writeln!(session.out(), "This system is currently running ZFS filesystem version {CURRENT}.\n")?;
     let older = "The following filesystems are out of date, and can be upgraded.  After being\n\
                  upgraded, these filesystems (and any 'zfs send' streams generated from\n\
@@ -117,9 +117,9 @@ fn upgrade(session: &mut Session, args: &Args, to: u64) -> Outcome {
     for name in &args.operands {
         find(session, name)?;
     }
-    let depth = if args.has('r') || args.has('a') { Depth(None) } else { Depth(Some(0)) };
+    let depth = if args.has('r') || args.has('a') { Depth::ALL } else { Depth::NONE };
     let shown = Shown::everywhere(Kinds::FILESYSTEMS);
-    let (those, mut code) = select(session, &args.operands, depth, shown, "")?;
+    let (those, mut code) = select(session, &args.operands, depth, shown, "all", false)?;
     let mut same = 0;
     for dataset in &those {
         match version(dataset) {

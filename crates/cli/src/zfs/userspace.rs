@@ -1,16 +1,14 @@
 //! `zfs userspace`, `zfs groupspace` and `zfs projectspace`.
 
 use super::owners::name_of;
-use super::select::{Kinds, open};
+use super::select::{Kinds, dataset_at, open};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
 use crate::view::userspace::{FIELDS, Field, Look, Row, table};
-use control::{DatasetAccounts, Failure, FailureKind, Mounts, Owner};
+use control::{DatasetAccounts, Failure, FailureKind, Owner};
 use engine::props::dataset_prop;
-use engine::refusal::words;
 use std::cmp::Ordering;
-use std::os::unix::fs::MetadataExt;
 
 const SCRIPTED: Flag = Flag::switch('H', "for programs: no heading, tabs");
 const EXACT: Flag = Flag::switch('p', "exact numbers");
@@ -145,10 +143,5 @@ fn dataset_of(session: &Session, target: &str) -> Result<String, Stop> {
     if !target.starts_with('/') && !target.starts_with("./") {
         return Ok(open(session, target, Kinds::DATASETS)?.name);
     }
-    let cannot = |e| Failure::cannot(FailureKind::Invalid, "open", target, &words(&e));
-    let device = std::fs::metadata(target).map_err(cannot)?.dev();
-    let is_there = |place: &str| std::fs::metadata(place).is_ok_and(|found| found.dev() == device);
-    let found = session.ask(&Mounts {})?.into_iter().find(|mount| is_there(&mount.mountpoint));
-    let foreign = || Failure::new(FailureKind::Invalid, format!("'{target}': not a ZFS filesystem"));
-    Ok(found.ok_or_else(foreign)?.dataset)
+    dataset_at(session, target)
 }

@@ -22,6 +22,11 @@ pub const COMMAND: Command = Command::new(
             Flag::value('O', "file-system-property=value", "a property of its root file system").repeated(),
             Flag::value('m', "mountpoint", "where it is mounted: a path, 'legacy' or 'none'"),
             Flag::value('R', "root", "a directory that all mount points are under, until export"),
+            Flag::value(
+                't',
+                "tname",
+                "the name of the pool here, until export; <pool> is the name on its devices",
+            ),
         ],
         operands: "<pool> <vdev> ...",
     },
@@ -58,7 +63,8 @@ fn read(args: &Args) -> Result<PoolCreate, Stop> {
     }
     let mut operands = args.operands.iter();
     let Some(name) = operands.next() else { return usage("missing pool name argument") };
-    call.name.clone_from(name);
+    call.name = args.value('t').unwrap_or(name).to_owned();
+    call.stored_name = args.value('t').map(|_| name.clone());
     if operands.len() == 0 {
         return usage("missing vdev specification");
     }

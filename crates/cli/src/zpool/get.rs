@@ -1,11 +1,11 @@
 //! `zpool get`.
 
-use super::pools::all;
+use super::pools::all_with_absent;
 use super::status::check_json;
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use crate::view::get::{self, ALL_FIELDS, Field, Row, property_help};
+use crate::view::get::{self, Field, Row, property_help};
 use crate::view::json::{Json, document};
 use crate::view::json_pool::{JsonStyle, pool_head, vdev_head};
 use crate::view::names::{NameStyle, find_vdev, vdev_name};
@@ -38,13 +38,13 @@ pub const COMMAND: Command = Command::new(
 fn run(session: &mut Session, args: &Args) -> Outcome {
     check_json(args, &[AS_INT, KEY_GUID])?;
     let fields = match args.value('o') {
-        Some(text) => Field::parse_list(text).map_err(Stop::Usage)?,
-        None => ALL_FIELDS.to_vec(),
+        Some(text) => Field::parse_list(text, &Field::USUAL).map_err(Stop::Usage)?,
+        None => Field::USUAL.to_vec(),
     };
     let Some((wanted, words)) = args.operands.split_first() else {
         return usage("missing property argument");
     };
-    let pools = all(session)?;
+    let pools = all_with_absent(session)?;
     let chosen = choose(&pools, words)?;
     let mut output = Output { args, wanted, rows: Vec::new(), json: Json::object(), json_pool: None };
     match &chosen {
@@ -84,11 +84,12 @@ fn choose<'a>(pools: &'a [PoolInfo], words: &[String]) -> Result<Chosen<'a>, Sto
     if rest == ["all-vdevs"] {
         return Ok(Chosen::Vdevs(pool, pool.root.walk().filter(|v| v.is_shown()).skip(1).collect()));
     }
-    match rest.iter().map(|word| find_vdev(pool, word)).collect::<Option<Vec<_>>>() {
+    let find = |word: &String| if word == "root" { Some(&pool.root) } else { find_vdev(pool, word) };
+    match rest.iter().map(find).collect::<Option<Vec<_>>>() {
         Some(vdevs) => Ok(Chosen::Vdevs(pool, vdevs)),
         None => {
             let mut reason = format!("Expected a list of vdevs in \"{first}\", but got:\n");
-            for word in rest.iter().filter(|w| find_vdev(pool, w).is_none()) {
+            for word in rest.iter().filter(|word| find(word).is_none()) {
                 reason.push_str(&format!("\t{word} (unknown)\n"));
             }
             usage(reason)
@@ -172,8 +173,12 @@ fn pool_rows(pool: &PoolInfo, wanted: &str, style: Style) -> Result<Vec<Row>, St
                 property: "name".to_owned(),
                 value: pool.name.clone(),
                 source: engine::props::Source::None,
+                received: None,
             }),
             (_, Some(def)) => rows.push(known(def)),
+            _ if is_user_prop(word) && !pool.props.contains_key(word) => {
+                rows.push(Row { source: engine::props::Source::Default, ..free(word) });
+            }
             _ if is_user_prop(word) || word.starts_with("feature@") => rows.push(free(word)),
             _ => return usage(format!("bad property list: invalid property '{word}'")),
         }

@@ -37,6 +37,7 @@ pub const COMMAND: Command = Command::new(
             Flag::switch('N', "mount nothing"),
             Flag::switch('l', "load encryption keys; has no effect"),
             Flag::switch('s', "search the devices; this is the default"),
+            Flag::switch('t', "the new name lasts until the pool is exported"),
             Flag::value('c', "cachefile", "search the devices that this cache file of OpenZFS names"),
             Flag::value('d', "dir|device", "search here").repeated(),
             Flag::value('o', "mntopts|property=value", "mount options, or a property of the pool").repeated(),
@@ -127,6 +128,7 @@ fn read(args: &Args, listed: Option<&ListedPools>) -> Result<PoolImport, Stop> {
         rewind_to: args.value('T').map(txg).transpose()?,
         to_checkpoint: args.has_long("rewind-to-checkpoint"),
         dry_run: args.has('n'),
+        temporary: args.has('t'),
         ..PoolImport::default()
     };
     for text in args.values('o') {
@@ -217,12 +219,17 @@ fn list(session: &mut Session, args: &Args, search: &[String], listed: Option<&L
     if found.is_empty() {
         eprintln!("no pools available to import");
     }
+    let mut code = 0;
+    for place in search.iter().filter(|place| args.has('d') && !Path::new(place).exists()) {
+        eprintln!("cannot resolve path '{place}': No such file or directory");
+        code = 1;
+    }
     let style: NameStyle = names(args);
     for (place, pool) in found.iter().enumerate() {
         let gap = if place > 0 { "\n" } else { "" };
         write!(session.out(), "{gap}{}", candidate(pool, style))?;
     }
-    Ok(0)
+    Ok(code)
 }
 
 fn import_one(session: &mut Session, call: PoolImport) -> Outcome {

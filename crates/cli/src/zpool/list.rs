@@ -1,6 +1,6 @@
 //! `zpool list`.
 
-use super::pools::select;
+use super::pools::select_with_absent;
 use super::repeat::{Repeat, stamp};
 use super::status::{check_json, names};
 use crate::args::{Args, Flag, Spec};
@@ -62,7 +62,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         if let Some(stamp) = stamp(args.value('T'))? {
             session.out().write_all(stamp.as_bytes())?;
         }
-        let (pools, found) = select(session, &operands)?;
+        let (pools, found) = select_with_absent(session, &operands)?;
         code = found;
         print(session, &pools, &picks, style, args.has('j'), operands.is_empty())?;
         Ok(session.out().flush()?)

@@ -40,7 +40,12 @@ pub const SYNC: Command = Command::new(
 
 /// All open pools.
 pub fn all(session: &Session) -> Result<Vec<PoolInfo>, Stop> {
-    session.ask(&PoolList {})
+    session.ask(&PoolList::default())
+}
+
+/// All open pools, and the pools that could not be opened again after a restart of the daemon.
+pub fn all_with_absent(session: &Session) -> Result<Vec<PoolInfo>, Stop> {
+    session.ask(&PoolList { with_absent: true })
 }
 
 /// One pool.
@@ -59,6 +64,20 @@ fn no_such_pool(session: &Session, name: &str) -> Failure {
 /// The pools named, or all; complains of those that are not, and gives the exit code.
 pub fn select(session: &mut Session, names: &[String]) -> Result<(Vec<PoolInfo>, u8), Stop> {
     let pools = all(session)?;
+    select_among(session, pools, names)
+}
+
+/// Selects as [`select`] does, and also finds pools that could not be opened again.
+pub fn select_with_absent(session: &mut Session, names: &[String]) -> Result<(Vec<PoolInfo>, u8), Stop> {
+    let pools = all_with_absent(session)?;
+    select_among(session, pools, names)
+}
+
+fn select_among(
+    session: &mut Session,
+    pools: Vec<PoolInfo>,
+    names: &[String],
+) -> Result<(Vec<PoolInfo>, u8), Stop> {
     if names.is_empty() {
         return Ok((pools, 0));
     }

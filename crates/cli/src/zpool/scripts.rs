@@ -8,6 +8,7 @@
 //! Nothing is run for root who did not say `ZPOOL_SCRIPTS_AS_ROOT`: who may write a script must not become root by it.
 
 use crate::args::Args;
+use crate::environment::is_set;
 use crate::session::{Session, Stop};
 use crate::view::scripts::{Said, ScriptColumns};
 use control::{Failure, FailureKind, PoolInfo, VdevInfo};
@@ -155,14 +156,6 @@ fn check_allowed() -> Result<(), Stop> {
         return refuse("Can't run -c with root privileges unless ZPOOL_SCRIPTS_AS_ROOT is set.");
     }
     Ok(())
-}
-
-/// Whether a variable says yes, as OpenZFS reads it: a number other than 0, or a word for yes.
-fn is_set(name: &str) -> bool {
-    let Ok(value) = std::env::var(name) else { return false };
-    let digits: String = value.trim().chars().take_while(char::is_ascii_digit).collect();
-    let is_number = digits.chars().any(|digit| digit != '0');
-    is_number || value.eq_ignore_ascii_case("yes") || value.eq_ignore_ascii_case("on")
 }
 
 fn refuse<T>(line: &str) -> Result<T, Stop> {

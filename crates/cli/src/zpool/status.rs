@@ -1,6 +1,6 @@
 //! `zpool status`.
 
-use super::pools::select;
+use super::pools::select_with_absent;
 use super::repeat::{Repeat, stamp};
 use super::scripts::Scripts;
 use crate::args::{Args, Flag, Spec};
@@ -23,6 +23,8 @@ pub const COMMAND: Command = Command::new(
         alias: None,
         about: "shows the health of pools and all their devices",
         flags: &[
+            Flag::switch('d', "errors of direct operations, too: there are none"),
+            Flag::switch('D', "the tables of deduplicated blocks, too"),
             Flag::switch('e', "only devices that ail"),
             Flag::switch('g', "guids instead of names"),
             Flag::switch('i', "how far devices are initialized"),
@@ -87,7 +89,7 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
 }
 
 fn once(session: &mut Session, args: &Args, names_given: &[String], scripts: &Scripts) -> Outcome {
-    let (pools, code) = select(session, names_given)?;
+    let (pools, code) = select_with_absent(session, names_given)?;
     let scripts = scripts.columns(&pools.iter().collect::<Vec<_>>(), &|_| true);
     if args.has('j') {
         print_json(session, args, &pools, scripts.as_ref())?;
@@ -116,9 +118,11 @@ fn print_text(
         exact: args.has('p'),
         verbose: args.has('v'),
         slow: args.has('s'),
+        direct: args.has('d'),
         only_ailing: args.has('e'),
         initialized: args.has('i'),
         trimmed: args.has('t'),
+        dedup: args.has('D'),
         scripts,
     };
     let brief = args.has('x');

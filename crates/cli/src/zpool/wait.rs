@@ -5,7 +5,7 @@ use super::sweep;
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop, usage};
-use control::{PoolInfo, ScanFunction, ScanState, VdevInfo, VdevKind};
+use control::{ErrorScrubInfo, PoolInfo, ScanFunction, ScanState, VdevInfo, VdevKind};
 use engine::props::{Prop, Value};
 use std::time::Duration;
 
@@ -85,7 +85,10 @@ impl Activity {
             // Whoever waited may want to use the old device for something else at once.
             Self::Replace => pool.is_releasing || pool.root.walk().any(is_being_replaced),
             Self::Resilver => scans(ScanFunction::Resilver),
-            Self::Scrub => scans(ScanFunction::Scrub),
+            Self::Scrub => {
+                let is_running = |scrub: ErrorScrubInfo| scrub.is_under_way() && scrub.paused_secs.is_none();
+                scans(ScanFunction::Scrub) || pool.error_scrub.is_some_and(is_running)
+            }
             Self::Trim => sweep::is_trimming(pool),
             Self::Absent => false,
         }

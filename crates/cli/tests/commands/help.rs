@@ -76,7 +76,7 @@ fn is_there(program: &'static str) -> bool {
 fn pages(world: &World) -> Vec<PathBuf> {
     world.ok("manual W/man");
     let of = |section: &str| std::fs::read_dir(world.path().join("man").join(section)).expect("pages");
-    of("man1").chain(of("man8")).map(|entry| entry.expect("a page").path()).collect()
+    of("man1").chain(of("man7")).chain(of("man8")).map(|entry| entry.expect("a page").path()).collect()
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Daemon {
 #[test]
 fn a_question_gets_an_answer_and_a_refusal_its_words() {
     let daemon = Daemon::start();
-    assert_eq!(daemon.client().call(&PoolList {}).expect("an answer"), []);
+    assert_eq!(daemon.client().call(&PoolList::default()).expect("an answer"), []);
     let refusal = daemon.client().call(&PoolExport { pool: "nope".into(), ..PoolExport::default() });
     match refusal {
         Err(ClientError::Refused(failure)) => {
@@ -101,7 +101,7 @@ fn garbage_on_the_socket_gets_an_error_and_the_server_lives_on() {
     );
     daemon.raw(b"\x00\xff\x00garbage\r\n\r\n");
     daemon.raw_cut_off(b"POST /v1/pool/list HTTP/1.1\r\nContent-Length: 99999\r\n\r\n");
-    assert_eq!(daemon.client().call(&PoolList {}).expect("still answers"), []);
+    assert_eq!(daemon.client().call(&PoolList::default()).expect("still answers"), []);
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_stop_is_answered_before_the_server_ends() {
 fn nobody_listening_is_told_apart_from_a_refusal() {
     let directory = tempfile::tempdir().expect("a directory");
     let client = Client::new(directory.path().join("socket"));
-    assert!(matches!(client.call(&PoolList {}), Err(ClientError::Unreachable { .. })));
+    assert!(matches!(client.call(&PoolList::default()), Err(ClientError::Unreachable { .. })));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn by_the_public_socket_everybody_may_look_and_nobody_may_change() {
     let public = daemon.socket().with_extension("look");
     assert_eq!(std::fs::metadata(&public).expect("is there").permissions().mode() & 0o777, 0o666);
     let client = Client::new(public);
-    assert!(client.call(&PoolList {}).is_ok());
+    assert!(client.call(&PoolList::default()).is_ok());
     assert!(client.answers());
     let denied = |error: ClientError| match error {
         ClientError::Refused(failure) => (failure.kind, failure.stderr.concat()),

@@ -126,6 +126,22 @@ fn who_is_over_his_quota_writes_no_more_and_all_accounts_agree() {
 }
 
 #[test]
+fn what_has_no_project_is_moved_within_a_directory_that_hands_on_its_own() {
+    let Some(world) = crate::world(&["mkfifo", "python3"]) else { return };
+    let root = world.root();
+    sh("mkdir -p d/e", &root);
+    world.zfs(&format!("project -s -r -p 77 {}", root.join("d").display()));
+    sh(
+        "cd d; ln -s x link; ln -sfn y link; mv link e/
+         mkfifo pipe; mv pipe pipe2; ln pipe2 e/pipe
+         python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"s\")'; mv s e/s",
+        &root,
+    );
+    assert_eq!(sh("ls d/e; readlink d/e/link", &root), "link\npipe\ns\ny\n");
+    world.finish();
+}
+
+#[test]
 fn projects_are_handed_on_counted_and_limited() {
     let Some(world) = crate::world(&["find"]) else { return };
     world.zfs("create -o compression=off tank/fs");

@@ -5,8 +5,9 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::Duration;
 
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek, statvfs};
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, fallocate, fstat, open, seek, statvfs};
 
+use crate::mounted::POOL;
 use crate::shell::sh;
 
 const MIB: u64 = 1 << 20;
@@ -201,6 +202,48 @@ fn a_removed_file_lives_as_long_as_it_is_open_and_not_longer() {
 }
 
 #[test]
+fn what_was_removed_is_seen_by_who_still_has_it() {
+    let Some(world) = crate::world(&["python3", "df", "ls"]) else { return };
+    let script = r#"
+import os, stat, subprocess
+os.mkdir("dir", 0o750)
+os.mkdir("dir/below")
+d = os.open("dir", os.O_RDONLY | os.O_DIRECTORY)
+os.chdir("dir/below")
+os.rmdir("../below")
+os.rmdir("../../dir")
+found = os.stat(".")
+assert (found.st_nlink, stat.S_IMODE(found.st_mode)) == (0, 0o755), found
+assert os.listdir(".") == []
+subprocess.run(["ls", "-l"], check=True)
+subprocess.run(["df", "."], check=True)
+os.fchmod(d, 0o701)
+os.fchown(d, 7, 8)
+os.utime(d, (5, 6))
+found = os.fstat(d)
+assert (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, found.st_mtime) == (0o701, 7, 8, 6), found
+for make in [lambda: os.mkdir("new"), lambda: open("new", "w"), lambda: os.symlink("a", "new")]:
+    try:
+        make()
+        raise SystemExit("made in a directory that was removed")
+    except FileNotFoundError:
+        pass
+os.chdir("/")
+"#;
+    fs::write(world.root().join("removed.py"), script).expect("a script");
+    sh("python3 removed.py; rm removed.py", &world.root());
+    let file = File::create(world.root().join("file")).expect("a file");
+    file.write_all_at(b"12345", 0).expect("written");
+    drop(file);
+    let by_path = open(world.root().join("file"), OFlags::PATH, Mode::empty()).expect("found");
+    fs::remove_file(world.root().join("file")).expect("removed");
+    let found = fstat(&by_path).expect("it is still seen");
+    assert_eq!((found.st_nlink, found.st_size), (0, 5));
+    drop(by_path);
+    world.finish();
+}
+
+#[test]
 fn names_of_trusted_attributes_are_shown_to_root_only() {
     let Some(world) = crate::world(&["setfattr", "getfattr", "setpriv"]) else { return };
     let root = world.root();
@@ -214,5 +257,26 @@ fn names_of_trusted_attributes_are_shown_to_root_only() {
     assert_eq!(names(sh("getfattr -m - f", &root)), ["trusted.t", "user.u"]);
     let user = "setpriv --reuid=12002 --regid=12002 --clear-groups --inh-caps=-all";
     assert_eq!(names(sh(&format!("{user} getfattr -m - f"), &root)), ["user.u"]);
+    world.finish();
+}
+
+#[test]
+fn programs_see_when_a_file_was_made_and_the_number_of_the_root() {
+    let Some(world) = crate::world(&[]) else { return };
+    let root = world.root();
+    world.zfs(&format!("set snapdir=visible {POOL}"));
+    sh("echo 1 > file; mkdir dir", &root);
+    // Asked first of what has no such time.
+    assert_eq!(sh("stat -c %W .zfs .zfs/snapshot", &root), "0\n0\n");
+    let made = sh("stat -c %W file; stat -c %W dir", &root);
+    let changed = sh("stat -c %Y file; stat -c %Y dir", &root);
+    assert_eq!(made, changed, "nothing was changed since");
+    sh("touch -d 2001-01-01 file; sleep 1.1; echo 2 >> file; mv file dir/", &root);
+    assert_eq!(sh("stat -c %W dir/file; stat -c %W dir", &root), made);
+    let number = sh("stat -c %i .", &root);
+    assert_ne!(number, "1\n", "that is the kernel's word for a root");
+    let numbers =
+        sh("stat -c %i dir/..; ls -id1 . | cut -d' ' -f1; ls -ia1 | awk '$2 == \".\" {print $1}'", &root);
+    assert_eq!(numbers, number.repeat(3));
     world.finish();
 }

@@ -97,6 +97,37 @@ fn each_kind_of_change_is_told() {
     world.finish();
 }
 
+#[test]
+fn a_file_whose_newest_name_is_gone_is_found_by_its_older_names() {
+    let Some(world) = crate::world(&[]) else { return };
+    let root = world.root();
+    sh(
+        "mkdir a b c; echo 1 > a/kept; echo 1 > a/moved; echo 1 > a/lost; ln a/lost b/newest; rm b/newest",
+        &root,
+    );
+    world.zfs(&format!("snapshot {POOL}@1"));
+    sh(
+        "ln a/kept b/x; rm b/x
+         mv a/moved c/moved; ln c/moved b/x; rm b/x
+         echo 1 > c/new; ln c/new b/x; rm b/x
+         rm a/lost",
+        &root,
+    );
+    world.zfs(&format!("snapshot {POOL}@2"));
+    let told = diff(&world, &format!("-F {POOL}@1 {POOL}@2"));
+    let wanted = [
+        "M\t/\tROOT/a",
+        "M\t/\tROOT/b",
+        "M\t/\tROOT/c",
+        "M\tF\tROOT/a/kept",
+        "R\tF\tROOT/a/moved -> ROOT/c/moved",
+        "+\tF\tROOT/c/new",
+        "-\tF\tROOT/a/lost",
+    ];
+    assert_eq!(told, lines(&root, &wanted));
+    world.finish();
+}
+
 /// What is known of files by their numbers in a plain model.
 #[derive(Clone, Default)]
 struct Model {

@@ -325,7 +325,7 @@ fn a_rollback_that_is_refused_lets_open_files_go_on() {
         &[("v.update(f=os.open('file', os.O_RDWR))", "None"), ("os.pread(v['f'], 9, 0)", "b'two'")],
     );
     let refused = world.zfs_refuses("rollback -r tank/fs@1").expect("a snapshot is held");
-    assert!(refused.contains("dataset is busy"), "{refused}");
+    assert!(refused.contains("tank/fs@2: it's being held. "), "{refused}");
     program.sees("refused", &[("os.pread(v['f'], 9, 0), os.pwrite(v['f'], b'new', 0)", "(b'two', 3)")]);
     world.zfs("release keep tank/fs@2");
     world.zfs("rollback -r tank/fs@1");

@@ -21,8 +21,10 @@ mod exerciser;
 mod frozen;
 mod full_host;
 mod git;
+mod handles;
 mod idmapped;
 mod in_place;
+mod legacy;
 mod mount_points;
 #[path = "../mounted/mod.rs"]
 mod mounted;
@@ -36,6 +38,7 @@ mod rewrite;
 mod rings;
 mod rollbacks;
 mod sanoid;
+mod seen_elsewhere;
 mod shell;
 mod soak;
 mod sqlite;

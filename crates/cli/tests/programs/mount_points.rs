@@ -4,8 +4,6 @@ use std::fs;
 use std::os::unix::fs::{chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{UnmountFlags, unmount};
-
 use crate::mounted::{World, kernel_mounts};
 use crate::shell::sh;
 
@@ -96,22 +94,6 @@ fn a_file_system_is_unmounted_whatever_its_parent_directory_is_called() {
     sh(&format!("{AS_USER} mv sub sub2"), &home);
     world.zfs("unmount -f tank/data");
     assert!(!is_mounted(&home.join("sub2/data")));
-    world.finish();
-}
-
-#[test]
-fn a_file_system_that_is_mounted_a_second_time_is_busy() {
-    let Some((world, home)) = world_of_a_user() else { return };
-    let (place, copy) = (home.join("data"), home.join("copy"));
-    world.zfs(&format!("create -o mountpoint={} tank/data", place.display()));
-    fs::create_dir(&copy).expect("a directory");
-    sh(&format!("mount --bind {} {}", place.display(), copy.display()), Path::new("/"));
-    let refused = world.zfs_refuses("unmount tank/data").expect("it would live on in the copy");
-    assert_eq!(refused, format!("cannot unmount '{}': pool or dataset is busy\n", place.display()));
-    fs::write(place.join("file"), "x").expect("it is mounted as before");
-    unmount(&copy, UnmountFlags::empty()).expect("unmounted");
-    world.zfs("unmount tank/data");
-    assert!(!is_mounted(&place));
     world.finish();
 }
 

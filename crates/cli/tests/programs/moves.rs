@@ -168,6 +168,11 @@ fn what_is_refused_has_changed_nothing() {
         assert_eq!(mounts(&world), before, "{attempt}");
         fs::write(world.root().join("a/b/c/more"), name).expect("it is mounted and writable");
     }
+    // A value that permits mounts leaves a mount that is in use alone.
+    for value in ["noauto", "on"] {
+        world.zfs(&format!("set canmount={value} tank/a"));
+        assert_eq!((was("canmount"), mounts(&world)), (format!("{value} local"), before.clone()));
+    }
     for attempt in ["rename tank/a tank/z", "unmount tank/a"] {
         assert!(world.zfs_refuses(attempt).is_some(), "zfs {attempt} was done");
         assert_eq!(mounts(&world), before, "{attempt}");
@@ -191,6 +196,34 @@ fn what_is_refused_has_changed_nothing() {
     assert_eq!(mounts(&world), ["tank mnt", "tank/a/b mnt/a/b", "tank/a/b/c mnt/a/b/c"]);
     world.zfs("snapshot tank@1");
     world.zfs("rollback tank@1");
+    world.finish();
+}
+
+/// OpenZFS does the same since 2.2.
+#[test]
+fn a_mount_point_that_is_set_mounts_what_was_not_mounted_unless_something_is_in_the_way() {
+    let Some(world) = crate::world(&[]) else { return };
+    world.zfs("create -p -o overlay=off tank/a/b");
+    let place = beside(&world, "place");
+    world.zfs("unmount tank/a");
+    world.zfs(&format!("set mountpoint={} tank/a", world.root().join("a").display()));
+    assert_eq!(
+        mounts(&world),
+        ["tank mnt", "tank/a mnt/a", "tank/a/b mnt/a/b"],
+        "though it is the place of before"
+    );
+    world.zfs("unmount tank/a/b");
+    world.zfs("set canmount=noauto tank/a/b");
+    world.zfs(&format!("set mountpoint={} tank/a", world.root().join("z").display()));
+    assert_eq!(mounts(&world), ["tank mnt", "tank/a mnt/z"], "it is mounted by name only");
+    world.zfs("set canmount=on tank/a/b");
+    fs::create_dir(&place).and_then(|()| fs::write(place.join("file"), "x")).expect("written");
+    world.zfs(&format!("set mountpoint={} tank/a/b", place.display()));
+    assert_eq!(mounts(&world), ["tank mnt", "tank/a mnt/z"], "there is a file, and overlay is off");
+    assert!(world.zfs_refuses("mount tank/a/b").is_some_and(|said| said.contains("directory is not empty")));
+    fs::remove_file(place.join("file")).expect("removed");
+    world.zfs("mount -R tank/a tank");
+    assert_eq!(mounts(&world), ["tank mnt", "tank/a mnt/z", "tank/a/b place"]);
     world.finish();
 }
 
@@ -277,7 +310,7 @@ fn a_parent_is_never_mounted_over_its_child() {
 }
 
 #[test]
-fn an_unmount_takes_along_what_inherits_its_place() {
+fn an_unmount_takes_along_its_descendants() {
     let Some(world) = crate::world(&[]) else { return };
     let own = beside(&world, "own");
     world.zfs("create -p tank/f/c/d");
@@ -291,7 +324,7 @@ fn an_unmount_takes_along_what_inherits_its_place() {
     assert_eq!(mounts(&world), all, "none of them");
     drop(open);
     world.zfs("unmount tank/f");
-    assert_eq!(mounts(&world), ["tank mnt", "tank/f/own own"]);
+    assert_eq!(mounts(&world), ["tank mnt"], "also the one with a place of its own");
     world.zfs("mount -a");
     world.zfs(&format!("unmount {}", world.root().join("f/c").display()));
     assert_eq!(mounts(&world), ["tank mnt", "tank/f mnt/f", "tank/f/own own"]);

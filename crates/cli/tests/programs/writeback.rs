@@ -24,6 +24,29 @@ fn keep_writes(world: &World) {
     world.zfs(&format!("mount {POOL}"));
 }
 
+/// The kernel sets times by its own clock where it keeps what is written.
+const TIMES_OF_THE_KERNEL: &str = r#"
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+for number in range(300):
+    fd = os.open(f"file-{number}", os.O_RDWR | os.O_CREAT)
+    before = os.fstat(fd)
+    assert libc.futimens(fd, None) == 0
+    after = os.fstat(fd)
+    for name in ("st_atime_ns", "st_mtime_ns", "st_ctime_ns"):
+        assert getattr(after, name) >= getattr(before, name), (number, name, before, after)
+    os.close(fd)
+"#;
+
+#[test]
+fn times_that_the_kernel_sets_are_not_earlier_than_ours() {
+    with_writeback(&["python3"], |world| {
+        let status =
+            Command::new("python3").args(["-c", TIMES_OF_THE_KERNEL]).current_dir(world.root()).status();
+        assert!(status.expect("python3 runs").success());
+    });
+}
+
 /// What programs rely on of sizes, times and places, while the kernel has what they wrote and once it has handed it over.
 const PROGRAM: &str = r#"
 import errno, mmap, os, subprocess, sys, time

@@ -14,13 +14,8 @@ const LABEL_START_BYTES: u64 = 4 << 20;
 
 /// Where the data blocks of a file lie, by `zdb`: offset and size on the device.
 fn blocks_of(place: &Place, dataset: &str, object: u64) -> Vec<(u64, u64)> {
-    let run = std::process::Command::new("zdb")
-        .args(["-e", "-p"])
-        .arg(place.directory.path())
-        .args(["-ddddd", dataset, &object.to_string()])
-        .output()
-        .expect("zdb runs");
-    let text = String::from_utf8_lossy(&run.stdout).into_owned();
+    let zdb = Zdb::new(place.directory.path(), dataset);
+    let text = zdb.run(&["-ddddd"], &[&object.to_string()]).expect("zdb finds no damage");
     let block = |line: &str| {
         let at = line.split_whitespace().skip_while(|word| *word != "L0").nth(1)?;
         let mut parts = at.split(':').skip(1).map(|number| u64::from_str_radix(number, 16));

@@ -1,6 +1,7 @@
 //! Mount points that users choose, by themselves and by names below those of others.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 
 use oracle::needs::{Need, lack_of_fuse};
 
@@ -221,4 +222,17 @@ fn a_received_mount_point_needs_a_directory_of_the_users() {
     let mounts = mounts_of_the_next_daemon(&place);
     assert!(!mounts.contains("etc"), "{mounts}");
     place.ok("zpool export tank");
+}
+
+#[test]
+fn the_root_directory_of_a_file_system_belongs_to_whoever_made_it() {
+    let Some(place) = world() else { return };
+    let made = by_user(&place, "zfs create -o mountpoint=W/home/x tank/u/x");
+    assert_eq!(made, (1, MADE.to_owned()));
+    place.ok("zfs mount tank/u/x");
+    let owner = |name: &str| std::fs::metadata(place.path(name)).map(|found| found.uid()).expect("mounted");
+    assert_eq!(owner("home/x"), NOBODY);
+    std::fs::create_dir(place.path("r")).expect("made");
+    place.ok("zfs create -o mountpoint=W/r tank/r");
+    assert_eq!(owner("r"), 0);
 }

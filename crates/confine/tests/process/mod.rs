@@ -6,15 +6,16 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use confine::{ConfineError, Confined, Confinement, PoolUser};
 use nix::errno::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, Gid, capabilities, configure_capability_in_ambient_set, set_capabilities,
-    set_thread_groups,
+    CapabilitySet, CapabilitySets, Gid, Uid, capabilities, configure_capability_in_ambient_set,
+    set_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
 use crate::world::{NUMBER, World};
@@ -28,6 +29,9 @@ const PORT: &str = "SAWMILL_TEST_PORT";
 /// Stands before each line of an answer.
 const MARK: &str = "answer| ";
 
+/// The ordinary user, and the user's group.
+pub const ORDINARY: u32 = 12_007;
+
 /// What becomes of the process before it makes probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartKind {
@@ -40,10 +44,18 @@ pub enum StartKind {
     User,
     /// Confined without the rights that a container or a unit of systemd may lack.
     FewRights,
+    /// Confined as the process of an ordinary user's daemon is, by that user.
+    OrdinaryUser,
 }
 
-const KINDS: [StartKind; 5] =
-    [StartKind::Free, StartKind::Confined, StartKind::TwoThreads, StartKind::User, StartKind::FewRights];
+const KINDS: [StartKind; 6] = [
+    StartKind::Free,
+    StartKind::Confined,
+    StartKind::TwoThreads,
+    StartKind::User,
+    StartKind::FewRights,
+    StartKind::OrdinaryUser,
+];
 
 /// What came of each probe: `ok`, or the name of an error.
 pub type Answers = BTreeMap<String, String>;
@@ -57,6 +69,8 @@ pub struct Place {
     pub port: u16,
     pub file: File,
     pub listener: UnixListener,
+    /// A process of the ordinary user. It ends when its standard input does.
+    pub kin: Child,
 }
 
 /// Runs probes in a process of their own.
@@ -110,6 +124,7 @@ fn kind() -> StartKind {
 fn confined_as(kind: StartKind) -> Result<Option<Confined>, ConfineError> {
     let user = PoolUser::nth(NUMBER).expect("a user");
     let readable = vec!["/proc".into(), "/sys".into(), std::env::current_exe().expect("this program")];
+    let user = (kind != StartKind::OrdinaryUser).then_some(user);
     let confinement = Confinement { user, readable };
     let another = (kind == StartKind::TwoThreads).then(|| std::thread::spawn(std::thread::park));
     match kind {
@@ -120,11 +135,19 @@ fn confined_as(kind: StartKind) -> Result<Option<Confined>, ConfineError> {
                 .expect("anybody's right");
             set_capabilities(None, sets(few_rights())).expect("given up");
         }
+        StartKind::OrdinaryUser => become_ordinary(),
         StartKind::Confined | StartKind::TwoThreads => {}
     }
     let confined = confine::confine(&confinement).map(Some);
     drop(another);
     confined
+}
+
+fn become_ordinary() {
+    let (user, group) = (Uid::from_raw(ORDINARY), Gid::from_raw(ORDINARY));
+    set_thread_groups(&[]).expect("root's right");
+    set_thread_res_gid(group, group, group).expect("root's right");
+    set_thread_res_uid(user, user, user).expect("root's right");
 }
 
 fn few_rights() -> CapabilitySet {
@@ -181,6 +204,12 @@ fn tell_status() {
     }
 }
 
+fn kin() -> Child {
+    let mut command = Command::new("cat");
+    command.uid(ORDINARY).gid(ORDINARY).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null());
+    command.spawn().expect("it starts")
+}
+
 impl Place {
     fn new() -> Self {
         let dir = PathBuf::from(std::env::var_os(DIR).expect("a directory"));
@@ -189,6 +218,7 @@ impl Place {
             port: std::env::var(PORT).expect("a port").parse().expect("a number"),
             file: OpenOptions::new().read(true).write(true).open(dir.join("handed-over")).expect("opened"),
             listener: UnixListener::bind(name).expect("bound"),
+            kin: kin(),
             dir,
         }
     }

@@ -20,7 +20,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, PidfdFlags, Uid, getppid, pidfd_open, test_kill_process};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_thread_res_uid};
 
-use crate::process::Probe;
+use crate::process::{Place, Probe};
 use crate::ring::{HERE, fd, operation};
 use crate::world::abstract_name;
 
@@ -58,6 +58,9 @@ pub const PROBES: &[Probe] = &[
     ("read the parent's memory", |_| File::open(of_parent("mem")).map(drop)),
     ("read the parent's variables", |_| File::open(of_parent("environ")).map(drop)),
     ("list the parent's descriptors", |_| fs::read_dir(of_parent("fd")).map(drop)),
+    ("signal a process of an ordinary user", |at| Ok(test_kill_process(kin(at))?)),
+    ("read the memory of that process", |at| File::open(format!("/proc/{}/mem", kin(at))).map(drop)),
+    ("read the variables of that process", |at| File::open(format!("/proc/{}/environ", kin(at))).map(drop)),
     ("connect by TCP", |at| TcpStream::connect(("127.0.0.1", at.port)).map(drop)),
     ("connect to an abstract socket", |at| {
         let name = SocketAddr::from_abstract_name(abstract_name(&at.dir))?;
@@ -122,6 +125,10 @@ pub const OPEN: &[Probe] = &[
     ("arguments of the parent", |_| fs::read(of_parent("cmdline")).map(drop)),
     ("names of block devices", |_| fs::read_dir("/sys/class/block").map(drop)),
 ];
+
+fn kin(at: &Place) -> Pid {
+    Pid::from_child(&at.kin)
+}
 
 fn parent() -> Pid {
     getppid().expect("a parent in this namespace")

@@ -15,7 +15,7 @@
 //! - Both descriptors of a device belong to the same file.
 
 use std::any::Any;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -39,6 +39,12 @@ const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 /// `f_type` of file systems on disks of this machine that a ring can submit to without being held up: ext4, XFS,
 /// btrfs. Others lock or ask a server while they submit, FUSE among them. Their files are closed without a wait, too.
 const PROMPT_FILE_SYSTEMS: [u64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+
+/// True if a block device of this number takes no writes.
+fn is_read_only(device: u64) -> bool {
+    let says = std::fs::read_to_string(format!("/sys/dev/block/{}:{}/ro", major(device), minor(device)));
+    says.is_ok_and(|says| says.trim() == "1")
+}
 
 /// A regular file or block device that was opened: by this process, or by another process that has handed the
 /// descriptors over.
@@ -90,14 +96,33 @@ pub struct OwnRights;
 
 impl FileOpener for OwnRights {
     fn open(&self, path: &Path, mode: OpenMode) -> Result<OpenedFile, DeviceError> {
-        OpenedFile::open(path, mode)
+        OpenedFile::open(&Place::find(path)?, mode)
+    }
+}
+
+impl OwnRights {
+    /// Opens the file that `path` leads to if `may_open` returns true. `may_open` gets a descriptor that names the
+    /// file (`O_PATH`), because an open can have effects: an `O_EXCL` of a disk keeps other programs from the disk.
+    ///
+    /// # Errors
+    /// Those of [`FileOpener::open`]. A file that may not be opened is [`DeviceError::Missing`].
+    pub fn open_if(
+        self,
+        path: &Path,
+        mode: OpenMode,
+        may_open: impl FnOnce(BorrowedFd<'_>) -> bool,
+    ) -> Result<OpenedFile, DeviceError> {
+        let place = Place::find(path)?;
+        match may_open(place.name.as_fd()) {
+            true => OpenedFile::open(&place, mode),
+            false => Err(DeviceError::Missing { path: path.to_owned() }),
+        }
     }
 }
 
 impl OpenedFile {
-    fn open(path: &Path, mode: OpenMode) -> Result<Self, DeviceError> {
-        let fail = |errno| open_error(path, errno);
-        let place = Place::find(path)?;
+    fn open(place: &Place<'_>, mode: OpenMode) -> Result<Self, DeviceError> {
+        let fail = |errno| open_error(place.path, errno);
         let is_block_device = place.is_block_device;
         let hold = place.hold(mode).map_err(fail)?;
         let buffered = place.open_buffered(mode).map_err(fail)?;
@@ -108,7 +133,7 @@ impl OpenedFile {
         let info = info.map_err(fail)?;
         let is_memory = !is_block_device && lies_on(&buffered, &MEMORY_FILE_SYSTEMS);
         let is_prompt = lies_on(&buffered, &PROMPT_FILE_SYSTEMS);
-        let direct = if is_memory { None } else { open_direct(&place, mode, &info) };
+        let direct = if is_memory { None } else { open_direct(place, mode, &info) };
         Ok(Self { info, mode, buffered, direct, is_memory, is_prompt, hold })
     }
 }
@@ -118,7 +143,7 @@ impl FileDevice {
     /// use a ring. Blocks the calling thread for as long as opening takes.
     #[cfg(test)]
     pub(crate) fn open(path: &Path, mode: OpenMode, uring: bool) -> Result<Self, DeviceError> {
-        Ok(Self::of(OpenedFile::open(path, mode)?, uring))
+        Ok(Self::of(OwnRights.open(path, mode)?, uring))
     }
 
     /// Makes a device of what was opened. `uring` says whether I/O may use a ring.
@@ -210,6 +235,10 @@ impl<'a> Place<'a> {
         };
         let flags = access | OFlags::CLOEXEC | extra;
         if self.is_block_device {
+            // The kernel opens such a device for writing, and refuses each write.
+            if mode == OpenMode::ReadWrite && is_read_only(self.number()?) {
+                return Err(Errno::ROFS);
+            }
             return self.reopen(flags);
         }
         let file = self.reopen(flags | OFlags::NONBLOCK)?;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use env::boxed;
 use units::ObjectId;
 
 use super::{ACCOUNTS, Bill, Charge};
@@ -13,6 +14,7 @@ impl Objset {
     ///
     /// # Errors
     /// When a block of dnodes cannot be read.
+    #[boxed]
     pub async fn recount(&self) -> Result<BTreeMap<(ObjectId, String), u64>, DmuError> {
         let mut bill = Bill::default();
         let mut at = ObjectId::META_DNODE;
@@ -32,6 +34,7 @@ impl Objset {
     ///
     /// # Errors
     /// When an account cannot be read.
+    #[boxed]
     pub async fn accounts(&self) -> Result<BTreeMap<(ObjectId, String), u64>, DmuError> {
         let mut all = BTreeMap::new();
         for account in ACCOUNTS {

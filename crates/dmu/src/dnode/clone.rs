@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use env::IoBuf;
+use env::{IoBuf, boxed};
 use ondisk::Blkptr;
 use units::{BlockId, Txg};
 
@@ -47,6 +47,7 @@ impl Dnode {
     ///
     /// # Errors
     /// When an indirect block cannot be read.
+    #[boxed]
     pub async fn clonable(&self, block: BlockId) -> Result<Clonable, DmuError> {
         let found = self.state.lock().find(block.get());
         let bp = match found {
@@ -72,6 +73,7 @@ impl Dnode {
     /// # Errors
     /// [`DmuError::Invalid`] for a block of another size, or a number too high; and when what leads to the
     /// blocks cannot be read.
+    #[boxed]
     pub async fn share_blocks(
         &self,
         tx: &dyn Transaction,

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::{Dnode, shape_of};
 use crate::changes::Changes;
 use crate::{DmuError, Step, Transaction};
+use env::boxed;
 
 /// Blocks that one piece frees, about.
 const PIECE_BLOCKS: u64 = 32 << 10;
@@ -46,6 +47,7 @@ impl Dnode {
     ///
     /// # Errors
     /// When an indirect block cannot be read.
+    #[boxed]
     pub async fn last_piece(&self, offset: u64, end: u64) -> Result<FreePiece, DmuError> {
         let block_bytes = u64::from(self.block_bytes());
         let first = offset / block_bytes;
@@ -65,6 +67,7 @@ impl Dnode {
     ///
     /// # Errors
     /// As of [`Self::free_range`].
+    #[boxed]
     pub async fn free_piece(&self, tx: &dyn Transaction, piece: &FreePiece) -> Result<(), DmuError> {
         tx.take(Step::note_freed(Arc::clone(&self.shared.gate), piece.blocks));
         self.free_range(tx, piece.offset, piece.end - piece.offset).await

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use env::{BufSlice, IoBuf};
+use env::{BufSlice, IoBuf, boxed};
 use ondisk::Blkptr;
 use units::{BlockId, Txg};
 
@@ -87,6 +87,7 @@ impl Dnode {
     ///
     /// # Errors
     /// When a block that is covered in part cannot be read.
+    #[boxed]
     pub async fn free_range(&self, tx: &dyn Transaction, offset: u64, len: u64) -> Result<(), DmuError> {
         let block_bytes = u64::from(self.block_bytes_in(tx));
         let blocks = self.max_block().get() + 1;
@@ -145,6 +146,7 @@ impl Dnode {
     ///
     /// # Errors
     /// When an indirect block cannot be read.
+    #[boxed]
     pub async fn seek(&self, offset: u64, to: SeekTo) -> Result<Option<u64>, DmuError> {
         let block_bytes = u64::from(self.block_bytes());
         let blocks = self.max_block().get() + 1;
@@ -176,6 +178,7 @@ impl Dnode {
     ///
     /// # Errors
     /// When an indirect block cannot be read.
+    #[boxed]
     pub async fn synced_blkptr(&self, block: BlockId) -> Result<Blkptr, DmuError> {
         let mut tree = self.synced_tree();
         loop {

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+use env::boxed;
 use futures::future::try_join_all;
+use units::Txg;
 
 use super::{Dnode, Found};
 use crate::{DmuError, Step, Transaction};
@@ -13,6 +15,7 @@ impl Dnode {
     ///
     /// # Errors
     /// When a block cannot be read.
+    #[boxed]
     pub async fn rewrite_blocks(&self, tx: &dyn Transaction, blocks: Range<u64>) -> Result<(), DmuError> {
         let to_read = |&block: &u64| matches!(self.found(block), Found::OnDisk { .. } | Found::Shared(_));
         self.look_ahead(&blocks);
@@ -23,8 +26,15 @@ impl Dnode {
         for (block, data) in try_join_all(reads).await? {
             if let Some(data) = data {
                 tx.take(Step::put(self.me(), block, data));
+                let dnode = self.me();
+                tx.take(Step::then(move |txg| dnode.move_block(txg, block)));
             }
         }
         Ok(())
+    }
+
+    /// Has a block that is written in `txg` take another place, though its bytes are the same.
+    fn move_block(&self, txg: Txg, block: u64) {
+        self.state.lock().changes_for(txg).moved.insert(block);
     }
 }

@@ -199,6 +199,7 @@ impl TreeSync<'_> {
             level: Level::new(0),
             fill: 1,
             rewrite: None,
+            unchanged: None,
         };
         let block = Arc::new(spill_block(contents));
         self.zio

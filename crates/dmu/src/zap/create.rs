@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use env::boxed;
 use ondisk::ObjectType;
 use units::{BlockId, ObjectId};
 
@@ -41,6 +42,7 @@ impl Zap<Dnode> {
     ///
     /// # Errors
     /// Those of allocating an object.
+    #[boxed]
     pub async fn create(objset: &Arc<Objset>, tx: &Tx, spec: &ZapSpec) -> Result<Self, ZapError> {
         let dnode = objset.allocate(tx, &spec.dnode).await?;
         Self::of_new(dnode, tx, spec).await
@@ -50,6 +52,7 @@ impl Zap<Dnode> {
     ///
     /// # Errors
     /// [`DmuError::ObjectExists`](crate::DmuError::ObjectExists), and those of reading.
+    #[boxed]
     pub async fn create_at(
         objset: &Arc<Objset>,
         tx: &Tx,
@@ -69,6 +72,7 @@ impl Zap<Dnode> {
     ///
     /// # Errors
     /// Those of writing.
+    #[boxed]
     pub async fn make_of(dnode: Arc<Dnode>, tx: &Tx) -> Result<Self, ZapError> {
         let salt = salt(dnode.object(), tx.txg().get());
         Self::format(dnode, tx, salt, 0, 0).await
@@ -79,6 +83,7 @@ impl Zap<Dnode> {
     ///
     /// # Errors
     /// Those of reading, and of allocating an object.
+    #[boxed]
     pub async fn copy(&self, objset: &Arc<Objset>, tx: &Tx) -> Result<Self, ZapError> {
         let from = self.dnode();
         let spec = DnodeSpec::new(from.object_type(), from.block_bytes())

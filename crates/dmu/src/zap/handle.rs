@@ -163,6 +163,7 @@ impl<B: Blocks> Zap<B> {
         let Some((place, slot)) = found else {
             return Err(ZapError::NotFound { object: self.blocks.object(), name: key.shown() });
         };
+        self.check_slot(tx, slot)?;
         let change = move |bytes: &mut [u8]| micro::clear_entry(bytes, slot);
         self.blocks.modify_block(tx, BlockId::new(0), change).await?;
         index.clear(place);
@@ -300,6 +301,7 @@ impl<B: Blocks> Zap<B> {
             return Ok(false);
         };
         if let Some((_, slot)) = found {
+            self.check_slot(tx, slot)?;
             let change = move |bytes: &mut [u8]| micro::put_value(bytes, slot, value);
             self.blocks.modify_block(tx, BlockId::new(0), change).await?;
             return Ok(true);
@@ -313,6 +315,7 @@ impl<B: Blocks> Zap<B> {
         let Some(slot) = index.free_slot() else {
             return Ok(false);
         };
+        self.check_slot(tx, slot)?;
         let Key { hash, bytes: name, .. } = key;
         let change = move |bytes: &mut [u8]| {
             micro::put_entry(bytes, slot, &MicroEntry { name: &name, cd, value });
@@ -320,6 +323,15 @@ impl<B: Blocks> Zap<B> {
         self.blocks.modify_block(tx, BlockId::new(0), change).await?;
         index.fill(hash, cd);
         Ok(true)
+    }
+
+    /// Refuses a slot that lies outside of the block. In a forged image, the block that was read can be larger than the
+    /// block size of the dnode.
+    fn check_slot(&self, tx: &B::Tx, slot: u16) -> Result<(), ZapError> {
+        match micro::has_slot(self.blocks.block_bytes(Some(tx)) as usize, slot) {
+            true => Ok(()),
+            false => Err(self.damage(Damage("micro ZAP larger than its block"))),
+        }
     }
 
     /// Makes room for more entries. `false`: the block is as large as a micro ZAP may be.

@@ -39,6 +39,11 @@ const fn slots(bytes: usize) -> usize {
     bytes / MZAP_ENTRY_BYTES - 1
 }
 
+/// True if the slot lies in a block of so many bytes.
+pub(super) const fn has_slot(bytes: usize, slot: u16) -> bool {
+    slot_at(slot) + MZAP_ENTRY_BYTES <= bytes
+}
+
 const fn slot_at(slot: u16) -> usize {
     MZAP_ENTRY_BYTES * (slot as usize + 1)
 }

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 
 use dmu::zap::int_name;
 use dmu::{SpaceDelta, Tx};
+use env::boxed;
 use ondisk::dsl::{dir_names, used};
 use ondisk::{Blkptr, ObjectType};
 use units::ObjectId;
@@ -54,6 +55,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn begin_livelist(&self, tx: &Tx, clone: &DatasetName) -> Result<(), DslError> {
         if self.feature_count(&LIVELIST).await?.is_none() {
             return Ok(());
@@ -68,6 +70,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn has_livelist(&self, dataset: &DatasetName) -> Result<bool, DslError> {
         let dir = self.loaded_dir(dataset.dir).await?;
         Ok(dir.phys().head_dataset.get() == dataset.dataset.get() && self.livelist(&dir).await?.is_some())

@@ -12,6 +12,7 @@
 use std::time::Duration;
 
 use dmu::SpaceDelta;
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::dsl::dir_names::SNAPSHOTS_CHANGED;
 use ondisk::dsl::{DslDatasetPhys, DslDirPhys};
@@ -37,6 +38,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn written(&self, dataset: &DslDatasetPhys) -> Result<u64, DslError> {
         match dataset.prev_snapshot.get() {
             0 => Ok(dataset.referenced_bytes.get()),
@@ -49,6 +51,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn written_since(
         &self,
         dataset: &DslDatasetPhys,
@@ -79,6 +82,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`], and those of reading the MOS.
+    #[boxed]
     pub async fn written_since_bookmark(
         &self,
         dataset: &DslDatasetPhys,
@@ -132,6 +136,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn clones_of(&self, snapshot: &DslDatasetPhys, pool: &str) -> Result<Vec<String>, DslError> {
         if snapshot.next_clones.get() == 0 {
             return Ok(Vec::new());
@@ -151,6 +156,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn origin_name(&self, of: &DslDirPhys, pool: &str) -> Result<Option<String>, DslError> {
         let origin = ObjectId::new(of.origin.get());
         if origin == ObjectId::new(0) {
@@ -191,6 +197,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn snapshots_changed(&self, dir: ObjectId) -> Result<Option<Duration>, DslError> {
         if self.mos.hold(dir).await?.object_type() != ObjectType::OTN_ZAP_METADATA {
             return Ok(None);

@@ -131,7 +131,7 @@ pub static MULTI_VDEV_CRASH_DUMP: Feature = Feature::new(
     "com.joyent:multi_vdev_crash_dump",
     "multi_vdev_crash_dump",
     "Crash dumps may span several vdevs.",
-    Support::Read,
+    Support::Full,
 );
 /// Space maps count their free segments by size.
 pub static SPACEMAP_HISTOGRAM: Feature = Feature::new(

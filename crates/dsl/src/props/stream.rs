@@ -5,11 +5,12 @@
 
 use dmu::Tx;
 use dmu::zap::Zap;
+use env::boxed;
 use ondisk::ObjectType;
 use units::ObjectId;
 use zerocopy::little_endian::U64;
 
-use super::{Layer, PropValue, Property, SUFFIX_RECEIVED, remove_if_there};
+use super::{Layer, PropValue, Property, RECEIVED_NAME_MAX_BYTES, SUFFIX_RECEIVED, remove_if_there};
 use crate::{DatasetName, Dsl, DslError};
 
 impl Dsl {
@@ -18,6 +19,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of reading the MOS.
+    #[boxed]
     pub async fn own_props(&self, dataset: &DatasetName, received: bool) -> Result<Vec<Property>, DslError> {
         let object = self.props_object(dataset).await?;
         if object == 0 {
@@ -43,6 +45,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::BadProperty`], [`DslError::FeatureDisabled`]; those of changing the MOS.
+    #[boxed]
     pub async fn set_received_prop(
         &self,
         tx: &Tx,
@@ -51,6 +54,10 @@ impl Dsl {
         value: &PropValue,
     ) -> Result<(), DslError> {
         let needed = self.check_prop(name, value).await?;
+        if name.len() >= RECEIVED_NAME_MAX_BYTES {
+            let why = "the name is too long for a received property";
+            return Err(DslError::BadProperty { property: name.to_owned(), why });
+        }
         let zap = self.received_table(tx, dataset).await?;
         let key = format!("{name}{SUFFIX_RECEIVED}");
         if dataset.is_snapshot() {
@@ -68,6 +75,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn forget_received_props(
         &self,
         tx: &Tx,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dmu::{SpaceDelta, Tx};
+use env::boxed;
 use ondisk::dsl::{dataset_flags, used};
 use units::ObjectId;
 use zerocopy::little_endian::U64;
@@ -28,6 +29,7 @@ impl Dsl {
     /// # Errors
     /// [`DslError::HasHolds`], [`DslError::HasClones`]; [`DslError::InUse`] when it is no snapshot or the pool's own;
     /// those of reading the MOS.
+    #[boxed]
     pub async fn check_snapshot_removable(&self, name: &DatasetName, later: bool) -> Result<(), DslError> {
         let snapshot = self.loaded_dataset(name.dataset).await?;
         let in_use = |why| Err(DslError::InUse { name: name.name.clone(), why });
@@ -54,6 +56,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn destroy_snapshot(
         &self,
         tx: &Tx,
@@ -233,6 +236,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn reclaimable(&self, first: ObjectId, last: ObjectId) -> Result<u64, DslError> {
         let since = self.dataset(first).await?.prev_snapshot_txg.get();
         let (mut at, mut bytes) = (last, 0);
@@ -252,6 +256,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`], and those of reading the MOS.
+    #[boxed]
     pub async fn oldest_first(&self, names: &[String]) -> Result<Vec<DatasetName>, DslError> {
         let mut found = Vec::new();
         for name in names {

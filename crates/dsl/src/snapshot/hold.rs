@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dmu::Tx;
+use env::boxed;
 use ondisk::ObjectType;
 use units::ObjectId;
 use zerocopy::little_endian::U64;
@@ -18,6 +19,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn holds(&self, snapshot: ObjectId) -> Result<Vec<(String, u64)>, DslError> {
         let holds = self.dataset(snapshot).await?.user_refs.get();
         if holds == 0 {
@@ -43,6 +45,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::BadName`] of the tag, [`DslError::TagExists`], and those of reading the MOS.
+    #[boxed]
     pub async fn check_hold(&self, name: &DatasetName, tag: &str) -> Result<(), DslError> {
         if tag.is_empty() || tag.len() > TAG_BYTES_MAX || tag.contains('\0') {
             return Err(DslError::BadName { name: tag.to_owned(), why: "tag is too long" });
@@ -57,6 +60,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn hold(&self, tx: &Tx, snapshot: ObjectId, tag: &str, now: Duration) -> Result<(), DslError> {
         let snapshot = self.loaded_dataset(snapshot).await?;
         let holds = match snapshot.phys().user_refs.get() {
@@ -74,6 +78,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::NoSuchTag`], and those of reading the MOS.
+    #[boxed]
     pub async fn check_release(&self, name: &DatasetName, tag: &str) -> Result<(), DslError> {
         match self.holds(name.dataset).await?.iter().any(|(held, _)| held == tag) {
             true => Ok(()),
@@ -85,6 +90,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn release(
         &self,
         tx: &Tx,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dmu::Tx;
+use env::boxed;
 
 use crate::names::split;
 use crate::{DatasetName, Dsl, DslError};
@@ -13,6 +14,7 @@ impl Dsl {
     /// # Errors
     /// [`DslError::NoSuchDataset`], [`DslError::BadName`], [`DslError::Exists`], [`DslError::NoRename`], and those of
     /// reading the MOS.
+    #[boxed]
     pub async fn check_rename_snapshot(&self, name: &str, new_name: &str) -> Result<(), DslError> {
         let refuse = |why| DslError::NoRename { name: name.to_owned(), why };
         let (of, _) = split(name);
@@ -29,6 +31,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn rename_snapshot(
         &self,
         tx: &Tx,

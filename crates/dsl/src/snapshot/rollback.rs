@@ -5,6 +5,7 @@
 //! ```
 
 use dmu::{SpaceDelta, Tx};
+use env::boxed;
 use ondisk::Blkptr;
 use ondisk::dsl::used;
 use units::{ObjectId, Txg};
@@ -30,6 +31,7 @@ impl Dsl {
     /// [`DslError::NotLatest`] when it is not the snapshot before it, or there are bookmarks since;
     /// [`DslError::TryAgain`] when it is of the same txg; [`DslError::NoSpace`] when quotas forbid it; those of
     /// reading the MOS.
+    #[boxed]
     pub async fn check_rollback(
         &self,
         tx: &Tx,
@@ -58,6 +60,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn roll_back(&self, tx: &Tx, name: &DatasetName) -> Result<Option<Abandoned>, DslError> {
         let head = self.loaded_dataset(name.dataset).await?;
         let before = self.before(&head).await?;

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use dmu::Tx;
+use env::boxed;
 use ondisk::ObjectType;
 use ondisk::mos::directory;
 use units::ObjectId;
@@ -40,6 +41,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn hold_temporarily(
         &self,
         tx: &Tx,
@@ -62,6 +64,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn temporary_holds(&self) -> Result<Vec<TemporaryHold>, DslError> {
         let Some(list) = self.temporary_list().await? else { return Ok(Vec::new()) };
         let entries = self.zap(list.get()).await?.all().await?;
@@ -72,6 +75,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of changing the MOS.
+    #[boxed]
     pub async fn forget_temporary_hold(&self, tx: &Tx, hold: &TemporaryHold) -> Result<(), DslError> {
         let Some(list) = self.temporary_list().await? else { return Ok(()) };
         let (list, key) = (self.zap(list.get()).await?, hold.key());

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use env::boxed;
 use units::ObjectId;
 
 use crate::dataset::Dataset;
@@ -23,6 +24,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn available(&self, dataset: ObjectId, pool: &PoolSpace) -> Result<u64, DslError> {
         Ok(available(&*self.loaded_dataset(dataset).await?, pool))
     }

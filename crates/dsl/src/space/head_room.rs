@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use env::boxed;
 use units::ObjectId;
 
 use crate::dataset::Dataset;
@@ -21,6 +22,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn head_room(&self, dataset: &DatasetName) -> Result<HeadRoom, DslError> {
         let root = ObjectId::new(self.dir(self.root).await?.head_dataset.get());
         Ok(HeadRoom {

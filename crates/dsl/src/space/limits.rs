@@ -2,11 +2,12 @@
 
 use crate::space::available::{PoolSpace, below};
 use crate::{DatasetName, Dsl, DslError, PropValue};
+use env::boxed;
 
 const TOO_SMALL: &str = "size is less than current used or reserved space";
 const TOO_LARGE: &str = "size is greater than available space";
 
-/// The limits that the same command sets before the limit that is being checked.
+/// The limits that one command sets. In a check of one limit, the limits before that limit.
 #[derive(Default)]
 struct LimitsBefore {
     quota: Option<u64>,
@@ -33,6 +34,7 @@ impl Dsl {
     ///
     /// # Errors
     /// [`DslError::Limit`], and those of reading the MOS.
+    #[boxed]
     pub async fn check_limit(
         &self,
         dataset: &DatasetName,
@@ -48,6 +50,7 @@ impl Dsl {
     ///
     /// # Errors
     /// As [`Self::check_limit`].
+    #[boxed]
     pub async fn check_limits(
         &self,
         dataset: &DatasetName,
@@ -83,19 +86,31 @@ impl Dsl {
         }
     }
 
-    /// Whether so many bytes can be set aside for a dataset of this name that is to be made.
+    /// Checks that a dataset of this name can be made with the quotas and reservations among these
+    /// properties: the reservations fit into the quotas, and the pool has space for the
+    /// reservations.
     ///
     /// # Errors
     /// [`DslError::NoSpace`]; [`DslError::NoSuchDataset`] of its parent, and those of reading the MOS.
-    pub async fn check_new_reservation(
+    #[boxed]
+    pub async fn check_new_limits(
         &self,
         name: &str,
-        bytes: u64,
+        props: &[(String, PropValue)],
         pool: &PoolSpace,
     ) -> Result<(), DslError> {
-        let Some((parent, _)) = name.rsplit_once('/').filter(|_| bytes > 0) else { return Ok(()) };
-        let parent = self.loaded_dir(self.resolve(parent).await?.dir).await?;
-        if bytes > below(&parent, pool, &|_| 0) {
+        let mut limits = LimitsBefore::default();
+        props.iter().for_each(|(prop, value)| limits.note(prop, value.number()));
+        let is_above = |bytes: u64, quota: Option<u64>| quota.is_some_and(|quota| quota > 0 && bytes > quota);
+        let of_head = limits.refreservation.unwrap_or(0);
+        let bytes = limits.reservation.unwrap_or(0).max(of_head);
+        let available = match name.rsplit_once('/').filter(|_| bytes > 0) {
+            Some((parent, _)) => {
+                below(&self.loaded_dir(self.resolve(parent).await?.dir).await?, pool, &|_| 0)
+            }
+            None => u64::MAX,
+        };
+        if is_above(bytes, limits.quota) || is_above(of_head, limits.refquota) || bytes > available {
             return Err(DslError::NoSpace { name: name.to_owned() });
         }
         Ok(())

@@ -46,6 +46,24 @@ fn error(objset: u64, block: u64, birth: Option<u64>) -> BlockError {
 }
 
 #[test]
+fn errors_are_kept_by_head_once_the_feature_is_enabled() {
+    let world = World::new();
+    world.env.block_on(async {
+        let (dsl, tx) = (&world.dsl, world.tx());
+        let logs = [(ErrorLog::Last, 3), (ErrorLog::Scrub, 9)];
+        for (log, block) in logs {
+            dsl.add_errors(&tx, log, &[error(54, block, None)]).await.unwrap();
+        }
+        dsl.enable_feature(&tx, &HEAD_ERRLOG).await.unwrap();
+        for (log, block) in logs {
+            assert_eq!(dsl.errors(log).await.unwrap(), [error(54, block, Some(0))]);
+            dsl.clear_errors(&tx, log).await.unwrap();
+            assert_eq!(dsl.errors(log).await.unwrap(), []);
+        }
+    });
+}
+
+#[test]
 fn errors_are_found_again_until_a_scrub_replaces_them() {
     for by_head in [false, true] {
         let world = World::new();

@@ -91,7 +91,7 @@ fn sum<'a>(blocks: impl IntoIterator<Item = &'a u64>) -> u64 {
     blocks.into_iter().map(|block| bytes(*block)).sum()
 }
 
-fn bp(block: u64, born: u64) -> Blkptr {
+pub(crate) fn bp(block: u64, born: u64) -> Blkptr {
     let dva = Dva {
         vdev: VdevId::new(0),
         offset: VdevOffset::new((1 << 20) + block * 8192),

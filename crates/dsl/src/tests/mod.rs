@@ -1,7 +1,7 @@
 mod bpobj;
 mod features;
 mod journal;
-mod life;
+pub(crate) mod life;
 mod names;
 mod props;
 mod rename;

@@ -71,6 +71,24 @@ fn what_was_received_yields_to_what_is_set_and_to_an_explicit_inherit() {
 }
 
 #[test]
+fn names_of_user_properties_are_as_long_as_a_table_can_have_them() {
+    let world = World::new();
+    world.env.block_on(async {
+        let a = world.create("tank/a").await;
+        let tx = world.tx();
+        let value = PropValue::Text("v".into());
+        let named = |len: usize| "x:".to_owned() + &"a".repeat(len - 2);
+        world.dsl.set_prop(&tx, a.dir, &named(255), &value).await.unwrap();
+        assert_eq!(get(&world.dsl, &a, &named(255)).await.unwrap().value, value);
+        assert!(world.dsl.set_prop(&tx, a.dir, &named(256), &value).await.is_err());
+        // The name of a received property may get a suffix.
+        world.dsl.set_received_prop(&tx, &a, &named(247), &value).await.unwrap();
+        world.dsl.clear_prop(&tx, a.dir, &named(247)).await.unwrap();
+        assert!(world.dsl.set_received_prop(&tx, &a, &named(248), &value).await.is_err());
+    });
+}
+
+#[test]
 fn properties_that_do_not_exist_or_values_of_the_wrong_kind_are_refused() {
     let world = World::new();
     world.env.block_on(async {

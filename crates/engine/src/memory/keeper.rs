@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 /// This part of the memory is to stay free.
-const SPARE_FRACTION: u64 = 8;
+pub(super) const SPARE_FRACTION: u64 = 8;
 /// Waiting for so much of the time makes the budget smaller.
 const STALLED_PERCENT: u64 = 10;
 /// By this part.
@@ -42,7 +42,7 @@ impl Seen {
 
     /// The budget after this, of `full` bytes without pressure.
     fn budget(&self, now: u64, full: u64) -> u64 {
-        let wanted = self.limit / SPARE_FRACTION;
+        let wanted = super::to_stay_free(self.limit);
         let spare = self.limit.saturating_sub(self.pinned);
         let next = if spare < wanted {
             now.saturating_sub(wanted - spare)

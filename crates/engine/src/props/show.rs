@@ -101,6 +101,11 @@ pub fn event_time(secs: u64) -> String {
     written(secs, "%b %e %Y %T", TimeZone::system())
 }
 
+/// The same with the offset of the zone from UTC: `2026-11-21 19:18:24+0000`.
+pub fn zoned_time(secs: u64) -> String {
+    written(secs, "%Y-%m-%d %H:%M:%S%z", TimeZone::system())
+}
+
 fn written(secs: u64, format: &str, zone: TimeZone) -> String {
     let moment = i64::try_from(secs).ok().and_then(|secs| Timestamp::from_second(secs).ok());
     moment.map_or_else(|| secs.to_string(), |m| m.to_zoned(zone).strftime(format).to_string())

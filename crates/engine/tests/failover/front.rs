@@ -2,6 +2,7 @@
 
 use engine::{
     Front, LetGo, MountError, MountFlags, MountOptions, Mounted, Shown, Snapdir, Suspended, SyncingThread,
+    UnmountReach,
 };
 use env::BoxFuture;
 use std::collections::BTreeMap;
@@ -55,7 +56,15 @@ impl Mounted for Place {
         self.has_ended()
     }
 
-    fn unmount(&self, _: bool) -> Result<(), MountError> {
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
+
+    fn seen_elsewhere(&self) -> Option<String> {
+        None
+    }
+
+    fn unmount(&self, _: UnmountReach) -> Result<(), MountError> {
         self.table.lock().expect("nobody panicked").remove(&self.path);
         Ok(())
     }
@@ -85,6 +94,6 @@ impl Mounted for Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        _ = self.unmount(true);
+        _ = self.unmount(UnmountReach::ByForce);
     }
 }

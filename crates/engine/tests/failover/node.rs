@@ -62,7 +62,7 @@ impl Node {
         let txg_timeout = Duration::from_secs(1);
         let tuning = Tuning { host: of, txg_timeout, heartbeats, ..Tuning::default() };
         let cache = Some("/run/pools.cache".into());
-        let options = Options { cache, memory_bytes: MEMORY_BYTES, tuning, pid: 1 };
+        let options = Options { cache, cache_files: None, memory_bytes: MEMORY_BYTES, tuning, pid: 1 };
         Self { engine: Engine::new(ground, options), host, front, id, heartbeats }
     }
 
@@ -155,7 +155,7 @@ impl Node {
 
     /// Returns the guid of a device of the pool.
     async fn guid_of(&self, device: &str) -> Option<u64> {
-        let listed = self.does(|engine| async move { engine.pool_list(PoolList {}).await });
+        let listed = self.does(|engine| async move { engine.pool_list(PoolList::default()).await });
         let pools = listed.await.expect("it lives").expect("a list is never refused");
         let leaves = pools.iter().flat_map(|pool| pool.root.leaves());
         let mut found = leaves.filter(|leaf| leaf.path.as_deref() == Some(device));
@@ -164,7 +164,7 @@ impl Node {
 
     /// Has it go on after it was suspended.
     pub async fn clear(&self) -> Result<(), Failure> {
-        let call = PoolClear { pool: POOL.into(), vdev: None };
+        let call = PoolClear { pool: POOL.into(), ..PoolClear::default() };
         self.does(|engine| async move { engine.pool_clear(call).await }).await.expect("it lives")
     }
 
@@ -178,7 +178,7 @@ impl Node {
     pub async fn restore(&self) -> Vec<PoolInfo> {
         let restored = self.does(|engine| async move {
             engine.restore().await;
-            engine.pool_list(PoolList {}).await
+            engine.pool_list(PoolList::default()).await
         });
         restored.await.expect("it lives").expect("a list is never refused")
     }

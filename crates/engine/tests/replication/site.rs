@@ -60,7 +60,7 @@ impl Site {
             runner: Arc::new(OnTheSpot),
         };
         let tuning = Tuning { txg_timeout: Duration::from_secs(1), ..Tuning::default() };
-        let options = Options { cache: None, memory_bytes: 256 << 20, tuning, pid: 1 };
+        let options = Options { cache: None, cache_files: None, memory_bytes: 256 << 20, tuning, pid: 1 };
         let site = Self { engine: Engine::new(ground, options), host, front };
         for name in ["p", "q"] {
             let vdev = VdevSpec {

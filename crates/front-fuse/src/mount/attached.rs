@@ -30,7 +30,7 @@ use super::identity::{MountIdentity, mount_id};
 use super::mounter::Attachment;
 use super::point::{MountPoint, PointEntry};
 use super::table::KernelMounts;
-use super::{helper, kernel};
+use super::{helper, kernel, namespaces};
 
 /// How often an unmount looks for a mount that is moved meanwhile.
 const LOOKS: usize = 8;
@@ -64,7 +64,7 @@ enum Presence {
     Gone,
 }
 
-/// A mount is in use: it is there still, or a copy of it is.
+/// A mount is in use, and is there still.
 #[derive(Debug, PartialEq, Eq)]
 pub struct MountInUse;
 
@@ -158,6 +158,12 @@ impl Attachment for AttachedMount {
         KernelMounts::read().map_or(true, |mounts| mounts.has_below(self.identity.device))
     }
 
+    fn seen_elsewhere(&self) -> Option<String> {
+        // The connection is checked before and after: the kernel gives the numbers of an ended connection to other mounts.
+        let seen = if self.is_connected() { namespaces::seen_elsewhere(self.identity) } else { None };
+        seen.filter(|_| self.is_connected())
+    }
+
     fn root(&self) -> Option<OwnedFd> {
         self.opened(&self.reached()?)
     }
@@ -192,9 +198,6 @@ impl Attachment for AttachedMount {
                 return Ok(());
             }
             let mounts = KernelMounts::read().map_err(|_unknown| MountInUse)?;
-            if mounts.has_lasting_copy(self.identity) && self.is_connected() {
-                return Err(MountInUse);
-            }
             let left = match self.presence_among(mounts) {
                 Presence::Gone => return Ok(()),
                 Presence::Covered => return Err(MountInUse),

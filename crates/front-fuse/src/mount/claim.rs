@@ -106,7 +106,7 @@ pub(super) fn may_claim(
 }
 
 /// Runs work on a thread of its own. Returns the place where the answer arrives.
-fn on_a_thread<T: Send + 'static>(
+pub(super) fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> io::Result<mpsc::Receiver<T>> {
     let (tell, told) = mpsc::channel();

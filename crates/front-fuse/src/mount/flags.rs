@@ -51,6 +51,22 @@ pub(super) fn as_now(now: StatVfsMountFlags) -> KernelFlags {
     if has_times { set } else { set | KernelFlags::STRICTATIME }
 }
 
+/// Reads the options of a mount in the kernel's table, as `rw,nosuid,noatime`.
+pub(super) fn of_words(words: &[u8]) -> MountFlags {
+    let has = |word: &str| words.split(|byte| *byte == b',').any(|found| found == word.as_bytes());
+    MountFlags {
+        read_only: has("ro"),
+        exec: !has("noexec"),
+        setuid: !has("nosuid"),
+        devices: !has("nodev"),
+        access: match (has("noatime"), has("relatime")) {
+            (true, _) => AccessTimes::Never,
+            (false, true) => AccessTimes::Relative,
+            (false, false) => AccessTimes::Always,
+        },
+    }
+}
+
 /// For `fusermount3 -o`. It never allows users devices and set-id bits.
 pub(super) fn words(flags: MountFlags) -> String {
     let rw = if flags.read_only { "ro" } else { "rw" };

@@ -3,9 +3,12 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use device::RealEnv;
-use engine::{Front, MountError, MountFlags, MountOptions, Mounted, PlaceChoice, Shown, UserIds};
+use engine::{
+    Front, MountError, MountFlags, MountOptions, Mounted, OrphanMount, PlaceChoice, Shown, UserIds,
+};
 use zpl::Asker;
 
 use super::FuseMount;
@@ -86,7 +89,14 @@ impl Fuse {
             let (server, parts) = make(common.clone());
             let ended = Session::start(Arc::clone(&self.env), Arc::clone(&device), server, agreed.rings)?;
             attached.begin_service();
-            Ok(FuseMount { path: path.to_owned(), attached: Arc::clone(&attached), ended, common, parts })
+            Ok(FuseMount {
+                path: path.to_owned(),
+                attached: Arc::clone(&attached),
+                ended,
+                is_left: AtomicBool::new(false),
+                common,
+                parts,
+            })
         });
         match served {
             Ok(mount) => {
@@ -130,6 +140,10 @@ impl Front for Fuse {
     /// Also true where a mount will be refused.
     fn is_free(&self, path: &Path) -> bool {
         self.mounter.is_free(path)
+    }
+
+    fn orphans(&self, pool: &str) -> Vec<OrphanMount> {
+        self.mounter.orphans(pool)
     }
 
     fn may_claim(

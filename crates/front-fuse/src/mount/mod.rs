@@ -9,6 +9,21 @@
 //!                                        ▼ after its last request, a sync
 //!                                     `has_ended`
 //! ```
+//! The life of a mount:
+//! ```text
+//!               suspended (rollback, receive)
+//!                  ▲ │ resumed
+//!                  │ ▼
+//!  mounting ──► mounted ──────────── zfs unmount ───────────────► ending ─ a sync ─► gone
+//!     │            │ │  zfs unmount, and a bind mount or another     ▲
+//!     ▼            │ └─ namespace shows it ──► seen elsewhere ───────┤ the last of these unmounts it
+//!  refused         │                                │                │
+//!                  └──────────── by force ──────────┴────────────────┘ the connection is broken
+//! ```
+//! A change of the dataset (an export, a destroy, a rename, another mount point) is refused while something else shows the
+//! mount, unless the change is made by force.
+//! No step waits without an end: [`NAMESPACE_WAIT`], [`CLEAN_WAIT`], [`FORCED_WAIT`], [`LAZY_WAIT`].
+//!
 //! Mount points may be in directories of users. No path is used twice: the way to a mount point ends in
 //! a descriptor ([`walk`]), and a mount is found again by its numbers ([`attached`]).
 
@@ -16,10 +31,11 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use device::call_elsewhere;
-use engine::{LetGo, MountError, MountFlags, Mounted, Snapdir, Suspended, SyncingThread};
+use engine::{LetGo, MountError, MountFlags, Mounted, Snapdir, Suspended, SyncingThread, UnmountReach};
 use env::BoxFuture;
 use units::{ObjectId, ObjsetId};
 use zpl::Zfs;
@@ -41,6 +57,7 @@ mod helper;
 mod identity;
 mod kernel;
 mod mounter;
+mod namespaces;
 mod point;
 mod table;
 mod walk;
@@ -50,10 +67,19 @@ mod tests;
 
 /// How long an unmount by force waits for requests that may be stuck.
 const FORCED_WAIT: Duration = Duration::from_secs(10);
-/// How long an unmount by force waits for the kernel, before it breaks the connection.
+/// How long the kernel may take to hang up, before an unmount by force breaks the connection, and before a mount that
+/// others took away counts as in the way.
 const CLEAN_WAIT: Duration = Duration::from_secs(1);
-/// How long a mount that was only hidden may go on before it counts as in the way.
+/// How long the data of a mount that others took away may take to become stable.
 const LAZY_WAIT: Duration = Duration::from_secs(30);
+/// How long the kernel may take to hang up after the last unmount. It hangs up before the call returns, so a mount that goes on
+/// is shown by something else, also where no table of mounts says so.
+const NAMESPACE_WAIT: Duration = Duration::from_millis(200);
+/// How long an unmount that is to be everywhere waits for other mount namespaces to end: a container that starts has a copy
+/// of every mount for a moment.
+const OTHERS_WAIT: Duration = Duration::from_secs(5);
+/// How often an unmount looks whether another mount namespace still shows the file system.
+const OTHERS_LOOK: Duration = Duration::from_millis(100);
 /// How often an unmount looks again whether the session has ended.
 const WAIT: Duration = Duration::from_secs(60);
 /// How often an unmount looks whether the kernel has hung up.
@@ -65,6 +91,8 @@ pub struct FuseMount {
     path: PathBuf,
     attached: Arc<dyn Attachment>,
     ended: Arc<Ended>,
+    /// It was unmounted at its mount point, and the kernel has not hung up.
+    is_left: AtomicBool,
     common: Common,
     /// As long as it is mounted.
     parts: TreeParts,
@@ -79,6 +107,40 @@ impl FuseMount {
     fn hangs_up_within(&self, limit: Duration) -> bool {
         let looks = limit.as_millis() / LOOK.as_millis();
         (0..looks).any(|_| self.is_ending() || self.ended.wait(LOOK)) || self.is_ending()
+    }
+
+    fn shown_by(&self, by: Option<String>) -> MountError {
+        let by = by.unwrap_or_else(|| "another mount namespace, or a file that is open there,".to_owned());
+        MountError::SeenElsewhere { path: self.path.clone(), by }
+    }
+
+    /// Unmounts at the mount point. Returns true if the kernel has hung up.
+    fn leave(&self) -> Result<bool, MountError> {
+        self.attached.unmount().map_err(|_in_use| self.busy())?;
+        let has_hung_up = self.hangs_up_within(NAMESPACE_WAIT);
+        self.is_left.store(!has_hung_up, Ordering::Release);
+        Ok(has_hung_up)
+    }
+
+    /// Waits until nothing else shows the file system, but no longer than [`OTHERS_WAIT`]. Returns what still does.
+    fn wait_for_others(&self) -> Option<String> {
+        let mut seen = self.attached.seen_elsewhere();
+        let end = Instant::now() + OTHERS_WAIT;
+        while seen.is_some() && Instant::now() < end {
+            std::thread::sleep(OTHERS_LOOK);
+            seen = self.attached.seen_elsewhere();
+        }
+        seen
+    }
+
+    /// True if the mount was taken away, by whomever, and the kernel has hung up.
+    fn was_left(&self) -> bool {
+        if !self.attached.is_gone() {
+            return false;
+        }
+        let has_hung_up = self.hangs_up_within(CLEAN_WAIT);
+        self.is_left.store(!has_hung_up, Ordering::Release);
+        has_hung_up
     }
 
     fn unmount_by_force(&self) -> Result<(), MountError> {
@@ -104,7 +166,15 @@ impl Mounted for FuseMount {
     }
 
     fn ends_soon(&self) -> bool {
-        self.has_ended() || (self.is_ending() || self.attached.is_gone()) && self.ended.wait(LAZY_WAIT)
+        self.has_ended() || (self.is_ending() || self.was_left()) && self.ended.wait(LAZY_WAIT)
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        self.is_left.load(Ordering::Acquire) && !self.is_ending()
+    }
+
+    fn seen_elsewhere(&self) -> Option<String> {
+        self.wait_for_others()
     }
 
     /// By force, whoever has files open loses them: a mount that only hides, and goes on until the last
@@ -114,18 +184,24 @@ impl Mounted for FuseMount {
     /// When it returns, what was written is stable. (test:
     /// `what_was_written_before_an_unmount_survives_a_kill_after_it`)
     ///
-    /// Without force, it is busy where it was mounted a second time, and where the kernel keeps it although
-    /// it is gone here: files are open on it, or it is mounted in another namespace.
-    fn unmount(&self, force: bool) -> Result<(), MountError> {
+    /// Without force, it is busy where files are open on it. What else shows it goes on to do so, or, where every
+    /// mount is to go, refuses the unmount.
+    fn unmount(&self, reach: UnmountReach) -> Result<(), MountError> {
         if self.has_ended() {
             return Ok(());
         }
-        if force {
-            return self.unmount_by_force();
-        }
-        self.attached.unmount().map_err(|_in_use| self.busy())?;
-        if !self.hangs_up_within(LAZY_WAIT) {
-            return Err(self.busy());
+        let has_hung_up = match reach {
+            UnmountReach::ByForce => return self.unmount_by_force(),
+            UnmountReach::Here => self.leave()?,
+            UnmountReach::Everywhere => match self.wait_for_others() {
+                None => self.leave()?,
+                by => return Err(self.shown_by(by)),
+            },
+        };
+        match (has_hung_up, reach) {
+            (true, _) => {}
+            (false, UnmountReach::Everywhere) => return Err(self.shown_by(self.attached.seen_elsewhere())),
+            (false, _) => return Ok(()),
         }
         // The kernel has hung up; the session ends by itself.
         while !self.ended.wait(WAIT) {}
@@ -233,6 +309,6 @@ impl Suspended for SuspendedMount {
 
 impl Drop for FuseMount {
     fn drop(&mut self) {
-        let _gone_already = self.unmount(true);
+        let _gone_already = self.unmount(UnmountReach::ByForce);
     }
 }

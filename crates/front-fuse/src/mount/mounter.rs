@@ -11,15 +11,21 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use engine::{MountError, MountFlags, MountOptions, PlaceChoice, UserIds};
-use rustix::fs::{AtFlags, fstatvfs, unlinkat};
+use engine::{MountError, MountFlags, MountOptions, OrphanMount, PlaceChoice, UserIds};
+use rustix::fs::{AtFlags, fstatvfs, statvfs, unlinkat};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::attached::{AttachedMount, MountInUse};
 use super::point::MountPoint;
+use super::table::KernelMounts;
 use super::{claim, helper, kernel};
 use crate::requester;
+
+/// The longest wait for the answer of a mount that may be an orphan.
+const ORPHAN_WAIT: Duration = Duration::from_secs(1);
 
 /// Mounts file systems, and answers what only root can find out.
 pub trait Mounter: Send + Sync + 'static {
@@ -51,6 +57,8 @@ pub trait Mounter: Send + Sync + 'static {
         altroot: Option<&Path>,
         how: PlaceChoice,
     ) -> io::Result<bool>;
+    /// See [`engine::Front::orphans`].
+    fn orphans(&self, pool: &str) -> Vec<OrphanMount>;
     /// True if the thread that makes a request may change snapshots and see attributes of the system.
     fn may_administer(&self, thread: u32) -> bool;
 }
@@ -68,6 +76,8 @@ pub trait Attachment: Send + Sync + 'static {
     fn is_gone(&self) -> bool;
     /// True if something is mounted in its directories, or nobody knows.
     fn has_mounts_below(&self) -> bool;
+    /// Returns what shows the file system beside this mount, in words: a bind mount, or another mount namespace.
+    fn seen_elsewhere(&self) -> Option<String>;
     /// Opens the root as a place (`O_PATH`); `None` if the mount is not reached. The mount is in use until the result
     /// is closed.
     fn root(&self) -> Option<OwnedFd>;
@@ -92,10 +102,10 @@ pub trait Attachment: Send + Sync + 'static {
     /// # Errors
     /// The kernel's; where the mount is not reached or not changeable.
     fn remount(&self, flags: MountFlags) -> io::Result<()>;
-    /// Unmounts the mount, if it is not in use.
+    /// Unmounts the mount, if it is not in use. What else shows the file system goes on to do so.
     ///
     /// # Errors
-    /// [`MountInUse`], also if it was mounted a second time. Nothing is unmounted then.
+    /// [`MountInUse`]. Nothing is unmounted then.
     fn unmount(&self) -> Result<(), MountInUse>;
     /// Breaks the kernel's connection with the server, and takes the mount away if it can be reached.
     fn hang_up(&self);
@@ -137,6 +147,17 @@ impl Mounter for OwnMounter {
         claim::may_claim(user, place, altroot, how)
     }
 
+    fn orphans(&self, pool: &str) -> Vec<OrphanMount> {
+        let mounts = match KernelMounts::read() {
+            Ok(mounts) => mounts.of_pool(pool, geteuid().as_raw()),
+            Err(error) => {
+                tracing::warn!(%error, "the table of mounts cannot be read");
+                Vec::new()
+            }
+        };
+        mounts.into_iter().filter(|mount| is_orphan(&mount.place)).collect()
+    }
+
     fn may_administer(&self, thread: u32) -> bool {
         requester::may_administer(thread)
     }
@@ -160,10 +181,25 @@ pub(super) fn make_point(
     Ok(point)
 }
 
-/// Returns true if a mount was taken away. Of such a mount, what asks the server fails with `ENOTCONN`, the
-/// first time with `ECONNABORTED`. What the kernel remembers, names and attributes, can still be read.
+/// Returns true if a mount was taken away.
 fn detach_stale(point: &MountPoint) -> bool {
     let asked = fstatvfs(&point.directory);
-    let is_dead = matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED));
-    is_dead && (kernel::detach(&point.entry).is_ok() || helper::unmount(&point.entry, true).is_ok())
+    asked.is_err_and(is_of_no_server)
+        && (kernel::detach(&point.entry).is_ok() || helper::unmount(&point.entry, true).is_ok())
+}
+
+/// Returns true if a request fails with this error because the server of the file system was
+/// killed. The first request fails with `ECONNABORTED`, later requests with `ENOTCONN`. Names and
+/// attributes that are in the kernel's cache can still be read.
+fn is_of_no_server(error: Errno) -> bool {
+    matches!(error, Errno::NOTCONN | Errno::CONNABORTED)
+}
+
+/// Returns true if the server of the file system at a place, or of a file system above, was killed.
+/// The wait for an answer is short, because a server that lives may not answer.
+fn is_orphan(place: &Path) -> bool {
+    let asked = place.to_owned();
+    let answer = claim::on_a_thread(move || statvfs(&asked));
+    let answer = answer.map(|answer| answer.recv_timeout(ORPHAN_WAIT));
+    matches!(answer, Ok(Ok(Err(error))) if is_of_no_server(error))
 }

@@ -2,13 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Dev, makedev};
 
+use engine::{MountFlags, OrphanMount};
+
+use super::flags;
 use super::identity::MountIdentity;
+
+/// The type of the mounts of this program in the table.
+const KIND_SHOWN: &[u8] = b"fuse.sawmill";
 
 /// The table at one moment. A path in it may have any bytes, because users name directories.
 /// (test: `a_name_that_is_no_text_hides_no_mount`)
@@ -28,14 +35,46 @@ pub(super) struct MountLine {
     master: Option<u64>,
     /// The user who mounted a FUSE file system.
     pub user: Option<u32>,
+    /// The dataset, if the file system is one of this program.
+    shown: Option<ShownDataset>,
+}
+
+/// A mount of this program in the table.
+#[derive(Clone)]
+struct ShownDataset {
+    name: String,
+    /// The mount shows the root of the file system, and not a directory of the file system.
+    is_whole: bool,
+    flags: MountFlags,
 }
 
 impl KernelMounts {
     /// # Errors
     /// The system's.
     pub fn read() -> io::Result<Self> {
-        let table = std::fs::read("/proc/self/mountinfo")?;
-        Ok(Self(table.split(|byte| *byte == b'\n').filter_map(parse).collect()))
+        Ok(Self::parse(&std::fs::read("/proc/self/mountinfo")?))
+    }
+
+    /// Reads the table of the mount namespace of a process, which is given by its directory in `/proc`, but no more than
+    /// so many bytes. Returns the FUSE mounts and their parents, and how many bytes were read.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of_fuse(process: &Path, most_bytes: u64) -> io::Result<(Self, u64)> {
+        let mut table = Vec::new();
+        File::open(process.join("mountinfo"))?.take(most_bytes).read_to_end(&mut table)?;
+        Ok((Self::parse(&table).only_fuse(), table.len() as u64))
+    }
+
+    fn parse(table: &[u8]) -> Self {
+        Self(table.split(|byte| *byte == b'\n').filter_map(parse).collect())
+    }
+
+    /// Keeps the FUSE mounts and their parents.
+    fn only_fuse(self) -> Self {
+        let fuse = self.0.iter().filter(|line| line.user.is_some());
+        let kept: BTreeSet<u64> = fuse.flat_map(|line| [line.identity.id, line.parent]).collect();
+        Self(self.0.into_iter().filter(|line| kept.contains(&line.identity.id)).collect())
     }
 
     /// Returns the line of a mount by its number.
@@ -55,11 +94,29 @@ impl KernelMounts {
         self.0.iter().any(|line| ours.contains(&line.parent))
     }
 
-    /// True if the file system is mounted elsewhere too, and stays there when this mount is gone.
-    /// The kernel unmounts the copies that it made itself, in peers of the parent.
-    pub fn has_lasting_copy(&self, identity: MountIdentity) -> bool {
+    /// Returns the mounts that this user has made of a dataset of the pool, or of its root dataset,
+    /// and the datasets. Of each file system, the first mount.
+    pub fn of_pool(&self, pool: &str, user: u32) -> Vec<OrphanMount> {
+        let is_of_pool = |name: &str| {
+            let rest = name.strip_prefix(pool);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let mut devices = BTreeSet::new();
+        let own = self.0.iter().filter(|line| line.user == Some(user));
+        own.filter_map(|line| {
+            let shown = line.shown.as_ref().filter(|shown| shown.is_whole && is_of_pool(&shown.name))?;
+            let is_first = devices.insert(line.identity.device);
+            let (dataset, place) = (shown.name.clone(), line.at.clone());
+            is_first.then_some(OrphanMount { dataset, place, flags: shown.flags })
+        })
+        .collect()
+    }
+
+    /// Returns a second mount of the file system in `among`, the table of this or of another mount namespace, that
+    /// stays there when this mount is gone. The kernel unmounts the copies that it made itself, in peers of the parent.
+    pub fn lasting_copy<'a>(&self, identity: MountIdentity, among: &'a Self) -> Option<&'a MountLine> {
         let ours = self.find(identity).and_then(|line| self.line(line.parent));
-        let goes_along = |copy: &&MountLine| match (ours, self.line(copy.parent)) {
+        let goes_along = |copy: &MountLine| match (ours, among.line(copy.parent)) {
             (Some(ours), Some(parent)) => {
                 let receives = [parent.peers, parent.master].contains(&ours.peers);
                 ours.peers.is_some() && receives && parent.identity != ours.identity
@@ -67,8 +124,8 @@ impl KernelMounts {
             _ => false,
         };
         let is_copy =
-            |line: &&MountLine| line.identity.device == identity.device && line.identity.id != identity.id;
-        !self.0.iter().filter(is_copy).all(|copy| goes_along(&copy))
+            |line: &MountLine| line.identity.device == identity.device && line.identity.id != identity.id;
+        among.0.iter().find(|line| is_copy(line) && !goes_along(line))
     }
 }
 
@@ -80,19 +137,25 @@ fn parse(line: &[u8]) -> Option<MountLine> {
     let parent = number(words.next()?)?;
     let (major, minor) = std::str::from_utf8(words.next()?).ok()?.split_once(':')?;
     let device = makedev(major.parse().ok()?, minor.parse().ok()?);
-    let at = unescaped(words.nth(1)?);
-    let tags: Vec<&[u8]> = words.by_ref().skip(1).take_while(|word| *word != b"-").collect();
+    let is_whole = words.next()? == b"/";
+    let at = unescaped(words.next()?);
+    let allowed = words.next()?;
+    let tags: Vec<&[u8]> = words.by_ref().take_while(|word| *word != b"-").collect();
     let tag = |name: &[u8]| tags.iter().find_map(|tag| number(tag.strip_prefix(name)?));
-    let is_fuse = words.next()?.starts_with(b"fuse");
-    let mut options = words.nth(1)?.split(|byte| *byte == b',');
+    let kind = words.next()?;
+    let source = words.next()?;
+    let mut options = words.next()?.split(|byte| *byte == b',');
     let user = options.find_map(|option| number(option.strip_prefix(b"user_id=")?));
+    let name = || unescaped(source).into_os_string().into_string().ok();
+    let shown = if kind == KIND_SHOWN { name() } else { None };
     Some(MountLine {
         identity: MountIdentity { id, device },
         parent,
         at,
         peers: tag(b"shared:"),
         master: tag(b"master:"),
-        user: user.filter(|_| is_fuse),
+        user: user.filter(|_| kind.starts_with(b"fuse")),
+        shown: shown.map(|name| ShownDataset { name, is_whole, flags: flags::of_words(allowed) }),
     })
 }
 
@@ -116,7 +179,6 @@ fn unescaped(word: &[u8]) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use std::os::unix::ffi::OsStrExt;
-    use std::path::Path;
 
     use super::*;
 
@@ -135,6 +197,27 @@ mod tests {
     }
 
     #[test]
+    fn mounts_of_a_pool_are_those_that_this_user_has_made_of_whole_datasets() {
+        let lines = [
+            "1 0 8:1 / / rw - ext4 a rw",
+            "3 1 0:57 / /tank ro,nosuid,relatime - fuse.sawmill tank ro,user_id=0",
+            "4 1 0:57 / /copy rw - fuse.sawmill tank rw,user_id=0",
+            "5 1 0:58 /d /directory rw - fuse.sawmill tank/d rw,user_id=0",
+            r"6 1 0:59 / /mnt/a\040b rw,noatime - fuse.sawmill tank/a\040b rw,user_id=0",
+            "7 1 0:60 / /planted rw - fuse.sawmill tank/planted rw,user_id=1000",
+            "8 1 0:61 / /other rw - fuse.sawmill tanker rw,user_id=0",
+            "9 1 0:62 / /else rw - fuse.sshfs tank/else rw,user_id=0",
+        ];
+        let found = table(&lines).of_pool("tank", 0);
+        let places: Vec<_> =
+            found.iter().map(|mount| (mount.dataset.as_str(), mount.place.as_path())).collect();
+        assert_eq!(places, [("tank", Path::new("/tank")), ("tank/a b", Path::new("/mnt/a b"))]);
+        let all = MountFlags::default();
+        assert_eq!(found[0].flags, MountFlags { read_only: true, setuid: false, ..all });
+        assert_eq!(found[1].flags, MountFlags { access: engine::AccessTimes::Never, ..all });
+    }
+
+    #[test]
     fn a_name_that_is_no_text_hides_no_mount() {
         let found = parse(b"36 35 0:57 / /mnt/\xff rw - fuse.sawmill tank rw,user_id=0").expect("a line");
         assert_eq!(found.at.as_os_str().as_bytes(), b"/mnt/\xff");
@@ -147,7 +230,8 @@ mod tests {
         let ours = MountIdentity { id: 3, device: makedev(0, 57) };
         let copies = |parents: [&str; 2], copy: &str| {
             let lines = [parents[0], parents[1], "3 1 0:57 / /tank rw shared:9 - fuse.sawmill tank rw", copy];
-            table(&lines).has_lasting_copy(ours)
+            let mounts = table(&lines);
+            mounts.lasting_copy(ours, &mounts).is_some()
         };
         let shared = ["1 0 8:1 / / rw shared:5 - ext4 a rw", "2 1 8:1 / /mnt rw shared:5 - ext4 a rw"];
         assert!(!copies(shared, "4 2 0:57 / /mnt/tank rw shared:9 - fuse.sawmill tank rw"));
@@ -158,6 +242,34 @@ mod tests {
         assert!(copies(private, "4 2 0:57 / /mnt/tank rw - fuse.sawmill tank rw"));
         assert!(copies(shared, "4 1 0:57 / /copy rw shared:9 - fuse.sawmill tank rw"));
         assert!(copies(shared, "4 7 0:57 / /copy rw shared:9 - fuse.sawmill tank rw"));
+    }
+
+    #[test]
+    fn a_copy_in_another_namespace_goes_along_if_it_receives_from_the_parent() {
+        let ours = MountIdentity { id: 3, device: makedev(0, 57) };
+        let own =
+            table(&["1 0 8:1 / / rw shared:5 - ext4 a rw", "3 1 0:57 / /tank rw - fuse.sawmill tank rw"]);
+        let copy = |root: &str| {
+            let other = table(&[root, "14 11 0:57 / /tank rw - fuse.sawmill tank rw"]);
+            own.lasting_copy(ours, &other).map(|line| line.at.clone())
+        };
+        assert_eq!(copy("11 0 8:1 / / rw master:5 - ext4 a rw"), None);
+        assert_eq!(copy("11 0 8:1 / / rw shared:5 - ext4 a rw"), None);
+        assert_eq!(copy("11 0 8:1 / / rw - ext4 a rw"), Some(PathBuf::from("/tank")));
+        assert_eq!(copy("11 0 8:1 / / rw master:6 - ext4 a rw"), Some(PathBuf::from("/tank")));
+    }
+
+    #[test]
+    fn of_a_large_table_only_fuse_mounts_and_their_parents_are_kept() {
+        let kept = table(&[
+            "1 0 8:1 / / rw - ext4 a rw",
+            "2 1 8:2 / /other rw - ext4 b rw",
+            "3 1 0:57 / /tank rw - fuse.sawmill tank rw,user_id=0",
+        ])
+        .only_fuse();
+        assert_eq!(kept.0.iter().map(|line| line.identity.id).collect::<Vec<_>>(), [1, 3]);
+        let (cut, bytes) = KernelMounts::of_fuse(Path::new("/proc/self"), 10).expect("a table");
+        assert_eq!((cut.0.len(), bytes), (0, 10));
     }
 
     #[test]

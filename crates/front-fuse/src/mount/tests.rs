@@ -257,7 +257,9 @@ fn an_unmount_leaves_other_mounts_alone() {
         mount_bind(&place, dir.join("copy")).expect("a copy");
         unmount(&place, UnmountFlags::empty()).expect("unmounted");
         mount_over(&place);
-        assert_eq!(mount.unmount(), Err(MountInUse));
+        assert_eq!(mount.unmount(), Ok(()), "it is not mounted here any more");
+        let copy = format!("a bind mount at '{}'", dir.join("copy").display());
+        assert_eq!((mount.seen_elsewhere(), is_other(&place)), (Some(copy), true));
         mount.hang_up();
         assert!(mount.is_gone() && is_other(&place));
     });
@@ -281,16 +283,43 @@ fn what_is_covered_or_in_use_stays_mounted() {
         let copy = dir.join("copy");
         fs::create_dir(&copy).expect("a directory");
         mount_bind(&place, &copy).expect("a copy");
-        assert_eq!(mount.unmount(), Err(MountInUse), "it would live on in the copy");
-        assert_eq!(ours(dir), [place.clone(), copy.clone()]);
+        let shown = format!("a bind mount at '{}'", copy.display());
+        assert_eq!(mount.seen_elsewhere().as_ref(), Some(&shown));
+        assert_eq!(mount.unmount(), Ok(()), "it lives on in the copy");
+        assert_eq!((ours(dir), mount.is_gone()), (vec![copy.clone()], true));
+        assert_eq!(mount.seen_elsewhere(), Some(shown));
         unmount(&copy, UnmountFlags::empty()).expect("unmounted");
-        assert_eq!(mount.unmount(), Ok(()));
-        assert!(ours(dir).is_empty());
+        assert_eq!((ours(dir), mount.seen_elsewhere()), (vec![], None));
         let (_device, mount) = attach(&place);
         let root = mount.root().expect("it is reached");
         mount.hang_up();
         assert!(ours(dir).is_empty(), "by force, although somebody is there");
         drop(root);
+    });
+}
+
+#[test]
+fn a_copy_in_another_mount_namespace_is_seen() {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    alone("mount::tests::a_copy_in_another_mount_namespace_is_seen", |dir| {
+        let place = dir.join("data");
+        let (_device, mount) = attach(&place);
+        assert_eq!(mount.seen_elsewhere(), None);
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", "echo; read -r end"]);
+        let mut other = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("unshare runs");
+        let out = other.stdout.as_mut().expect("a pipe");
+        out.read_exact(&mut [0]).expect("it is there");
+        // What was read a moment ago may be kept.
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        let words = format!("the mount namespace of process {} (sh) at '{}'", other.id(), place.display());
+        assert_eq!(mount.seen_elsewhere(), Some(words));
+        other.kill().expect("killed");
+        other.wait().expect("ended");
+        assert_eq!(mount.seen_elsewhere(), None, "a table that shows it is read again");
+        assert_eq!(mount.unmount(), Ok(()));
     });
 }
 

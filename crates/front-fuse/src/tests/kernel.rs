@@ -136,8 +136,14 @@ impl Kernel {
             ..NewVdev::default()
         };
         let root_props = vec![("mountpoint".to_owned(), PropValue::Text("none".into()))];
-        let spec =
-            PoolSpec { name: "tank".into(), vdevs: vec![vdev], root_props, comment: None, force: false };
+        let spec = PoolSpec {
+            name: "tank".into(),
+            stored_name: None,
+            vdevs: vec![vdev],
+            root_props,
+            comment: None,
+            force: false,
+        };
         let world = Arc::clone(&env) as Arc<dyn Env>;
         let pool = env.block_on(Pool::create(world, spec, Tuning::default())).expect("a pool in memory");
         let fs = env.block_on(pool.filesystem("tank")).expect("it opens");

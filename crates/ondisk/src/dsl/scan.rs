@@ -16,6 +16,8 @@ pub mod func {
     pub const SCRUB: u64 = 1;
     /// Brings a device up to date.
     pub const RESILVER: u64 = 2;
+    /// An error scrub, which reads blocks again that could not be read.
+    pub const ERROR_SCRUB: u64 = 3;
 }
 
 /// How a scan stands: [`ScanPhys::state`].
@@ -28,6 +30,8 @@ pub mod state {
     pub const FINISHED: u64 = 2;
     /// Was stopped.
     pub const CANCELED: u64 = 3;
+    /// An error scrub is under way.
+    pub const ERROR_SCRUBBING: u64 = 4;
 }
 
 /// Bits of [`ScanPhys::flags`].
@@ -97,6 +101,59 @@ impl ScanPhys {
     pub fn from_words(words: &[u64]) -> Result<Self, OndiskError> {
         if words.len() < SCAN_WORDS {
             return Err(short("scan", 8 * SCAN_WORDS, words.len().saturating_mul(8)));
+        }
+        Ok(super::phys_of_words(words))
+    }
+
+    /// All words.
+    #[must_use]
+    pub fn to_words(&self) -> Vec<u64> {
+        super::words_of_phys(self)
+    }
+}
+
+/// The number of words in the value of an error scrub.
+pub const ERROR_SCRUB_WORDS: usize = 9;
+
+/// The value of `error_scrub` in the MOS directory, all words:
+///
+/// ```text
+///  0 func   1 state   2 cursor   3 start   4 end   5 to examine   6 examined   7 errors   8 paused
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub struct ErrorScrubPhys {
+    /// See [`func`].
+    pub func: U64,
+    /// See [`state`].
+    pub state: U64,
+    /// Where OpenZFS is in the list of errors: a cursor of a ZAP.
+    pub cursor: U64,
+    /// When it started: seconds since 1970.
+    pub start_time: U64,
+    /// When it ended.
+    pub end_time: U64,
+    /// Blocks that are still to be read.
+    pub to_examine: U64,
+    /// Blocks that were read.
+    pub examined: U64,
+    /// Blocks that still cannot be read.
+    pub errors: U64,
+    /// 1 while it is paused.
+    pub paused: U64,
+}
+const _: () = assert!(size_of::<ErrorScrubPhys>() == 8 * ERROR_SCRUB_WORDS);
+
+impl ErrorScrubPhys {
+    /// Puts the state together from the ZAP value.
+    ///
+    /// # Errors
+    /// When there are less than 9 words.
+    pub fn from_words(words: &[u64]) -> Result<Self, OndiskError> {
+        if words.len() < ERROR_SCRUB_WORDS {
+            return Err(short("error scrub", 8 * ERROR_SCRUB_WORDS, words.len().saturating_mul(8)));
         }
         Ok(super::phys_of_words(words))
     }

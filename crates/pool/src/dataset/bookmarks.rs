@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dsl::BookmarkInfo;
+use env::boxed;
 
 use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
@@ -13,6 +14,7 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::Exists`], [`dsl::DslError::BadName`],
     /// [`dsl::DslError::NotOfDataset`], [`dsl::DslError::BookmarksDisabled`], [`dsl::DslError::NoSpace`].
+    #[boxed]
     pub async fn bookmark(self: &Arc<Self>, source: String, name: String) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             pool.dsl.check_bookmark(&source, &name).await?;
@@ -29,6 +31,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`].
+    #[boxed]
     pub async fn destroy_bookmark(self: &Arc<Self>, name: String) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let (of, mark) = name.split_once('#').unwrap_or((&name, ""));
@@ -43,6 +46,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; when they cannot be read.
+    #[boxed]
     pub async fn bookmarks(&self, of: &str) -> Result<Vec<BookmarkInfo>, PoolError> {
         Ok(self.dsl.bookmarks(&self.dsl.resolve(of).await?).await?)
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::{Objset, Tx};
 use dsl::{DatasetName, PropValue};
+use env::boxed;
 use ondisk::zil::ZilHeader;
 use zerocopy::FromZeros;
 
@@ -19,6 +20,7 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] of the snapshot or the parent;
     /// [`dsl::DslError::NoSpace`].
+    #[boxed]
     pub async fn clone_snapshot(
         self: &Arc<Self>,
         snapshot: String,
@@ -32,6 +34,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Self::clone_snapshot`].
+    #[boxed]
     pub async fn clone_snapshot_by(
         self: &Arc<Self>,
         snapshot: String,
@@ -94,6 +97,7 @@ impl Pool {
     /// [`dsl::DslError::NotClone`]; [`dsl::DslError::Exists`] when both have snapshots of the same
     /// name; [`dsl::DslError::NoSpace`]; [`PoolError::Busy`] while a stream is being received into
     /// the clone.
+    #[boxed]
     pub async fn promote(self: &Arc<Self>, name: String) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let clone = pool.dsl.resolve(&name).await?;

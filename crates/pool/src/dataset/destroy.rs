@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use dmu::{DestroyedObjset, Objset, SpaceDelta, SyncRead, Tx};
 use dsl::DatasetName;
+use env::boxed;
 use ondisk::Blkptr;
 use units::{ObjectId, Txg};
 
@@ -22,6 +23,7 @@ impl Pool {
     /// [`dsl::DslError::HasChildren`], [`dsl::DslError::HasSnapshots`]. [`PoolError::Busy`] when
     /// its origin would be destroyed with it and is being read, and while a stream is being
     /// received into it.
+    #[boxed]
     pub async fn destroy_filesystem(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         let dataset = self.dsl.resolve(name).await?;
         self.check_not_receiving(&dataset).await?;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use dmu::{Objset, Tx};
 use dsl::features::{PROJECT_QUOTA, USEROBJ_ACCOUNTING, ZILSAXATTR};
 use dsl::{DatasetName, PropValue};
-use env::BoxFuture;
+use env::{BoxFuture, boxed};
 use ondisk::objset::ObjsetType;
 use units::{ObjectId, ObjsetId};
 use zil::{Claimed, IntentLog, Live, LogHandle, ReplayStopped};
 use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
 
+use crate::config::RootOwner;
 use crate::create::birth;
 use crate::dataset::frozen::check_filesystem;
 use crate::dataset::kind::{Dataset, GetReady, Terms};
@@ -135,28 +136,30 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] when its parent is missing;
     /// [`dsl::DslError::NoSpace`].
+    #[boxed]
     pub async fn create_filesystem(
         self: &Arc<Self>,
         name: &str,
         props: Vec<(String, PropValue)>,
     ) -> Result<(), PoolError> {
-        self.create_filesystem_by(name, props, self.tuning.host.uid).await
+        self.create_filesystem_by(name, props, RootOwner::from(&self.tuning.host)).await
     }
 
-    /// The same on behalf of `maker`, who gets what makers of file systems are granted there.
+    /// The same on behalf of `maker`, who owns the root directory and gets what makers of file systems are granted there.
     ///
     /// # Errors
     /// As [`Self::create_filesystem`].
+    #[boxed]
     pub async fn create_filesystem_by(
         self: &Arc<Self>,
         name: &str,
         props: Vec<(String, PropValue)>,
-        maker: u32,
+        maker: RootOwner,
     ) -> Result<(), PoolError> {
         let name = name.to_owned();
         self.in_sync(move |pool, tx| async move {
-            let made = pool.make_dataset(&tx, &name, &props, maker).await?;
-            pool.format_dataset(&made, &tx).await
+            let made = pool.make_dataset(&tx, &name, &props, maker.uid).await?;
+            pool.format_dataset(&made, maker, &tx).await
         })
         .await
     }
@@ -190,18 +193,14 @@ impl Pool {
         for (prop, value) in props {
             self.dsl.check_prop(prop, value).await?;
         }
-        let reserved = |of: &str| {
-            let prop = props.iter().find(|(prop, _)| prop == of);
-            prop.and_then(|(_, value)| value.number()).unwrap_or(0)
-        };
-        let bytes = reserved("reservation").max(reserved("refreservation"));
-        Ok(self.dsl.check_new_reservation(name, bytes, &self.space.pool_space()).await?)
+        Ok(self.dsl.check_new_limits(name, props, &self.space.pool_space()).await?)
     }
 
     /// Gives a new dataset its empty file system.
     pub(crate) async fn format_dataset(
         self: &Arc<Self>,
         dataset: &DatasetName,
+        owner: RootOwner,
         tx: &Tx,
     ) -> Result<(), PoolError> {
         let props = self.effective_props(dataset).await?;
@@ -210,8 +209,8 @@ impl Pool {
             (self.is_enabled(&USEROBJ_ACCOUNTING).await?, self.is_enabled(&PROJECT_QUOTA).await?);
         objset.account_from_birth(objects, projects);
         let spec = FormatSpec {
-            uid: self.tuning.host.uid,
-            gid: self.tuning.host.gid,
+            uid: owner.uid,
+            gid: owner.gid,
             permissions: 0o755,
             now: Timestamp::from(self.env.wall_clock()),
             salt: self.env.random_u64(),
@@ -246,6 +245,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; when the objset cannot be read, or its log not replayed.
+    #[boxed]
     pub async fn filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
         self.filesystem_with_open(name, &[]).await
     }
@@ -255,6 +255,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Self::filesystem`].
+    #[boxed]
     pub async fn filesystem_with_open(
         self: &Arc<Self>,
         name: &str,
@@ -290,6 +291,7 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; [`PoolError::Encrypted`]; [`PoolError::NotFilesystem`];
     /// when it cannot be read.
+    #[boxed]
     pub async fn snapshot_filesystem(self: &Arc<Self>, name: &str) -> Result<Arc<Filesystem>, PoolError> {
         self.open_snapshot(&self.dsl.resolve(name).await?).await
     }
@@ -298,6 +300,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Self::snapshot_filesystem`]; [`dsl::DslError::NoSuchDataset`] also when it has been destroyed or renamed since.
+    #[boxed]
     pub async fn open_snapshot(
         self: &Arc<Self>,
         dataset: &DatasetName,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use dmu::Objset;
 use dsl::features::ENCRYPTION;
 use dsl::{DatasetName, DslError};
+use env::boxed;
 use ondisk::dsl::dataset_flags;
 use ondisk::objset::ObjsetType;
 
@@ -28,6 +29,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; [`PoolError::Encrypted`]; when it cannot be read.
+    #[boxed]
     pub async fn frozen_objset(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Objset>>, PoolError> {
         let dataset = self.dsl.resolve(name).await?;
         self.open_frozen(&dataset).await
@@ -40,6 +42,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; when it cannot be read.
+    #[boxed]
     pub async fn frame(
         self: &Arc<Self>,
         name: &str,
@@ -53,6 +56,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; when it cannot be read.
+    #[boxed]
     pub async fn sealed(&self, name: &str) -> Result<Option<Sealed>, PoolError> {
         let dataset = self.dsl.resolve(name).await?;
         let flags = self.dsl.dataset(dataset.dataset).await?.flags.get();
@@ -69,6 +73,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Encrypted`]; [`dsl::DslError::NoSuchDataset`] when a snapshot has been
     /// destroyed or renamed since it was resolved; or when the dataset cannot be read.
+    #[boxed]
     pub async fn open_frozen(
         self: &Arc<Self>,
         dataset: &DatasetName,

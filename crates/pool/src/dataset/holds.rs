@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dsl::TemporaryHold;
+use env::boxed;
 
 use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
@@ -13,6 +14,7 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::TagExists`], [`dsl::DslError::BadName`] of the tag,
     /// [`dsl::DslError::NoSpace`].
+    #[boxed]
     pub async fn hold(self: &Arc<Self>, tag: String, names: Vec<String>) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let mut found = Vec::with_capacity(names.len());
@@ -36,6 +38,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::NoSuchTag`]; [`PoolError::Busy`] when one that would go is read.
+    #[boxed]
     pub async fn release(self: &Arc<Self>, tag: String, names: Vec<String>) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let mut found = Vec::with_capacity(names.len());
@@ -90,6 +93,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; when it cannot be read.
+    #[boxed]
     pub async fn holds(&self, snapshot: &str) -> Result<Vec<(String, u64)>, PoolError> {
         Ok(self.dsl.holds(self.dsl.resolve(snapshot).await?.dataset).await?)
     }

@@ -15,6 +15,7 @@ use std::sync::{Arc, Weak};
 
 use dmu::{BlockKinds, Objset};
 use dsl::DatasetName;
+use env::boxed;
 use ondisk::send::ResumePoint;
 use ondisk::zil::ZilHeader;
 use parking_lot::{Mutex, RwLock};
@@ -198,6 +199,7 @@ impl OpenDataset {
     }
 
     /// What the log's header is to say when `txg` is stable, if that changed.
+    #[boxed]
     pub async fn sync_log(&self, txg: Txg) -> Option<ZilHeader> {
         match self.log() {
             Some(log) => log.sync(txg).await,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dsl::Permissions;
+use env::boxed;
 
 use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
@@ -13,6 +14,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::NoSpace`]; when it cannot be made stable.
+    #[boxed]
     pub async fn allow(self: &Arc<Self>, name: String, granted: Permissions) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             let dataset = pool.dsl.resolve(&name).await?;
@@ -33,6 +35,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Self::allow`].
+    #[boxed]
     pub async fn unallow(
         self: &Arc<Self>,
         name: String,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use dmu::Objset;
 use dsl::{DatasetName, DslError};
+use env::boxed;
 use ondisk::dsl::dataset_flags;
 use parking_lot::Mutex;
 use units::{ObjectId, ObjsetId};
@@ -121,6 +122,7 @@ impl Pool {
     /// # Errors
     /// [`DslError::NoSuchDataset`] for the first snapshot that does not exist or is being
     /// destroyed.
+    #[boxed]
     pub async fn pin_snapshots(self: &Arc<Self>, names: &[String]) -> Result<PinnedSnapshots, PoolError> {
         let mut pins = PinnedSnapshots { pool: Arc::clone(self), pinned: Vec::with_capacity(names.len()) };
         for name in names {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dmu::Objset;
 use dsl::features::REDACTION_BOOKMARKS;
 use dsl::{DslError, REDACT_SNAPS_MAX, RedactionList};
+use env::boxed;
 use ondisk::dsl::REDACT_BLOCK_BYTES;
 use units::Txg;
 
@@ -32,6 +33,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Redact`]; [`PoolError::NeedsFeature`]; [`PoolError::Redaction`] when a snapshot cannot be read; those of
     /// [`Pool::bookmark`].
+    #[boxed]
     pub async fn redact(
         self: &Arc<Self>,
         snapshot: String,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dmu::Tx;
+use env::boxed;
 
 use crate::dataset::snapshots::came_too_early;
 use crate::{Pool, PoolError};
@@ -14,6 +15,7 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`], [`dsl::DslError::NotLatest`], [`dsl::DslError::NoSpace`].
     /// [`PoolError::Busy`] while a stream is being received into it.
+    #[boxed]
     pub async fn rollback(self: &Arc<Self>, name: String, snapshot: String) -> Result<(), PoolError> {
         // A log that was claimed has blocks that only it can give back.
         self.replay_log_of(&name).await?;

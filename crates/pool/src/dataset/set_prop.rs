@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::Tx;
 use dsl::{DatasetName, PropValue};
+use env::boxed;
 
 use crate::space::task_room::DATASET_BYTES;
 use crate::{Pool, PoolError};
@@ -24,6 +25,7 @@ impl Pool {
     /// # Errors
     /// When the dataset does not exist, or the value makes no sense, or a limit or reservation
     /// does not fit what is used already; [`dsl::DslError::NoSpace`] for a property of users.
+    #[boxed]
     pub async fn set_prop(
         self: &Arc<Self>,
         name: &str,
@@ -41,6 +43,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Self::set_prop`], for the first property that cannot be set.
+    #[boxed]
     pub async fn set_props(
         self: &Arc<Self>,
         name: &str,
@@ -96,6 +99,7 @@ impl Pool {
     ///
     /// # Errors
     /// When the dataset does not exist, or there is no such property.
+    #[boxed]
     pub async fn inherit_prop(
         self: &Arc<Self>,
         name: &str,

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use dmu::Tx;
 use dsl::{DatasetName, DslError, PropValue, TemporaryHold};
+use env::boxed;
 
 use crate::create::birth;
 use crate::space::task_room::DATASET_BYTES;
@@ -28,6 +29,7 @@ impl Pool {
     /// # Errors
     /// [`DslError::NoSuchDataset`], [`DslError::Exists`], [`DslError::BadName`], [`DslError::NoSpace`]; when a log that
     /// is part of what a snapshot is to have cannot be replayed.
+    #[boxed]
     pub async fn snapshot(
         self: &Arc<Self>,
         names: Vec<String>,
@@ -52,6 +54,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::snapshot`] and [`Pool::hold`].
+    #[boxed]
     pub async fn temporary_snapshot(self: &Arc<Self>, name: &str, tag: &str) -> Result<(), PoolError> {
         let (of, _) = parts(name)?;
         self.replay_log_of(of).await?;
@@ -120,6 +123,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`], [`DslError::HasHolds`], [`DslError::HasClones`], [`PoolError::Busy`].
+    #[boxed]
     pub async fn destroy_snapshots(
         self: &Arc<Self>,
         names: Vec<String>,
@@ -144,6 +148,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`]; when they cannot be read.
+    #[boxed]
     pub async fn reclaimable(&self, first: &str, last: &str) -> Result<u64, PoolError> {
         let (first, last) = (self.dsl.resolve(first).await?, self.dsl.resolve(last).await?);
         Ok(self.dsl.reclaimable(first.dataset, last.dataset).await?)
@@ -182,6 +187,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`DslError::NoSuchDataset`], [`DslError::Exists`], [`DslError::BadName`], [`DslError::NoRename`].
+    #[boxed]
     pub async fn rename_snapshots(self: &Arc<Self>, pairs: Vec<(String, String)>) -> Result<(), PoolError> {
         self.in_sync(move |pool, tx| async move {
             for (name, new_name) in &pairs {

@@ -20,6 +20,7 @@
 use std::time::Duration;
 
 use async_lock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use env::boxed;
 use futures::future::{Either, select};
 
 use crate::Pool;
@@ -33,6 +34,7 @@ pub(crate) struct DatasetViews(RwLock<()>);
 
 impl DatasetViews {
     /// Waits until no view exists. No view begins while the returned guard is held.
+    #[boxed]
     pub async fn keep_out(&self) -> RwLockWriteGuard<'_, ()> {
         self.0.write().await
     }
@@ -47,6 +49,7 @@ pub struct DatasetView<'a> {
 impl Pool {
     /// Begins a view of the datasets. Tasks of the sync wait for its end, so a view has to be
     /// short.
+    #[boxed]
     pub async fn view(&self) -> DatasetView<'_> {
         if let Some(guard) = self.views.0.try_read() {
             return DatasetView { _no_task_runs: Some(guard) };

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use async_lock::RwLockReadGuardArc;
+use env::boxed;
 
 use crate::dataset::files::Filesystem;
 use crate::dataset::frozen::check_filesystem;
@@ -29,6 +30,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::filesystem`].
+    #[boxed]
     pub async fn keep_open(self: &Arc<Self>, name: &str) -> Result<KeptOpen, PoolError> {
         loop {
             let open = self.look_up(name).await?;

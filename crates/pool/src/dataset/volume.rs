@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use dmu::Objset;
 use dsl::PropValue;
-use env::BoxFuture;
+use env::{BoxFuture, boxed};
 use journal::DataPolicy;
 use ondisk::objset::ObjsetType;
 use zil::{Claimed, IntentLog, Live, ReplayStopped};
@@ -54,6 +54,7 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::Exists`]; [`dsl::DslError::NoSuchDataset`] when its parent is missing;
     /// [`dsl::DslError::NoSpace`] when there is no room for it, or for what is to be reserved; [`zvol::ZvolError::Size`].
+    #[boxed]
     pub async fn create_volume(
         self: &Arc<Self>,
         name: &str,
@@ -67,6 +68,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Self::create_volume`].
+    #[boxed]
     pub async fn create_volume_by(
         self: &Arc<Self>,
         name: &str,
@@ -91,6 +93,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; [`PoolError::NotVolume`]; when the objset cannot be read, or its log not replayed.
+    #[boxed]
     pub async fn open_volume(self: &Arc<Self>, name: &str) -> Result<Arc<Volume>, PoolError> {
         loop {
             let open = self.look_up(name).await?;
@@ -111,6 +114,7 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::open_volume`] and [`Volume::resize`].
+    #[boxed]
     pub async fn resize_volume(self: &Arc<Self>, name: &str, size_bytes: u64) -> Result<(), PoolError> {
         Ok(self.open_volume(name).await?.resize(size_bytes).await?)
     }
@@ -120,6 +124,7 @@ impl Pool {
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; [`PoolError::Encrypted`]; [`PoolError::NotVolume`]; when
     /// it cannot be read.
+    #[boxed]
     pub async fn volume(self: &Arc<Self>, name: &str) -> Result<Volume, PoolError> {
         let objset = self.frozen_objset(name).await?;
         let objset = objset.filter(|objset| objset.kind() == ObjsetType::Zvol);
@@ -132,6 +137,7 @@ impl Pool {
     ///
     /// # Errors
     /// When they cannot be read.
+    #[boxed]
     pub async fn volume_sizes(objset: &Arc<Objset>) -> Result<(u64, u64), PoolError> {
         let volume = Volume::open(objset).await?;
         Ok((volume.size_bytes(), u64::from(volume.block_bytes())))

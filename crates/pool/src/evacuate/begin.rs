@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use dmu::Tx;
+use env::boxed;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use ondisk::indirect::RemovingPhys;
 use units::{ObjectId, VdevId};
@@ -20,6 +21,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`RemovalRefusal`], and a checkpoint that is in the way: the pool is as it was then. Those of making it stable.
+    #[boxed]
     pub async fn evacuate(self: &Arc<Self>, vdev: VdevId) -> Result<(), PoolError> {
         self.check_writable()?;
         let _alone = self.adding.lock().await;

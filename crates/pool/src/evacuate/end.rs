@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::Tx;
 use dmu::zap::Zap;
+use env::boxed;
 use evacuation::EvacuationError;
 use ondisk::indirect::RemovingPhys;
 use ondisk::mos::vdev_zap::MS_UNFLUSHED_PHYS_TXGS;
@@ -52,6 +53,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`RemovalRefusal::NotUnderWay`]; when it cannot be made stable: then it goes on.
+    #[boxed]
     pub async fn cancel_evacuation(self: &Arc<Self>) -> Result<(), PoolError> {
         self.check_writable()?;
         let _alone = self.adding.lock().await;

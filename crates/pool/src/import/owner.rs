@@ -42,7 +42,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use env::{Env, OpenMode};
+use env::{Env, OpenMode, boxed};
 use ondisk::{MmpConfig, UberblockPhys};
 use units::{Guid, Txg};
 use vdev::{Candidate, OpenSpec, PoolState, VdevTree};
@@ -295,6 +295,7 @@ fn later(span: Duration, env: &Arc<dyn Env>) -> Duration {
 /// # Errors
 /// [`PoolError::ActiveElsewhere`] if another host has the pool open, and [`PoolError::NoHostId`] when this host may not have
 /// such a pool.
+#[boxed]
 pub async fn watch_for_owner(
     env: &Arc<dyn Env>,
     candidate: &Candidate,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::Objset;
 use dsl::DatasetName;
+use env::boxed;
 use ondisk::zil::ZilHeader;
 use units::{ObjsetId, Txg};
 use zil::{LogStore, LogWalk, WalkedRecord};
@@ -63,6 +64,7 @@ impl Pool {
     ///
     /// # Errors
     /// When the dataset cannot be read.
+    #[boxed]
     pub async fn log_waits(self: &Arc<Self>, name: &str) -> Result<bool, PoolError> {
         let dataset = self.dsl.resolve(name).await?;
         if dataset.is_snapshot() {
@@ -91,6 +93,7 @@ impl Pool {
     ///
     /// # Errors
     /// When a dataset cannot be read.
+    #[boxed]
     pub async fn logs(self: &Arc<Self>) -> Result<Vec<DatasetLog>, PoolError> {
         let mut logs = Vec::new();
         for dataset in self.dsl.list(&self.name()).await? {

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use env::{BoxFuture, Env, IoBuf};
+use env::{BoxFuture, Env, IoBuf, boxed};
 use futures::FutureExt;
 use futures::future::Shared;
 use ondisk::{Blkptr, Dva};
@@ -78,6 +78,7 @@ impl LogReader {
     }
 
     /// Waits until nothing is being read ahead: that would keep devices open.
+    #[boxed]
     pub async fn wait_for_reads(&self) {
         loop {
             let Some(reading) = self.state.lock().reading.pop() else { return };
@@ -86,6 +87,7 @@ impl LogReader {
     }
 
     /// Bytes of the place of `bp`, if they come with a span: what was there when that was read.
+    #[boxed]
     pub async fn read(&self, bp: &Blkptr) -> Option<IoBuf> {
         let Dva { vdev, offset, .. } = bp.dva(0);
         let len = bp.psize().get();

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use env::boxed;
 use ondisk::zil::{LogRecord, TxType};
 use units::{ObjectId, VdevId};
 use zil::{LogLoss, WalkedRecord};
@@ -100,6 +101,7 @@ impl Pool {
     ///
     /// # Errors
     /// When a dataset cannot be read.
+    #[boxed]
     pub async fn replay_plan(self: &Arc<Self>) -> Result<Vec<ReplayPlan>, PoolError> {
         let mut plans = Vec::new();
         for log in self.logs().await? {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use dmu::{DmuError, TxgGate};
-use env::{BoxFuture, BufSlice, Durability, Env, IoBuf};
+use env::{BoxFuture, BufSlice, Durability, Env, IoBuf, boxed};
 use futures::future::try_join_all;
 use metaslab::Class;
 use ondisk::{Blkptr, Dva, ObjectType};
@@ -43,6 +43,8 @@ pub(crate) struct PoolLogStore {
     clones: Mutex<LoggedClones>,
     /// The pool has the feature that clones need.
     counts_clones: AtomicBool,
+    /// The first free that failed since the last sync. Such a failure means that the space maps of the pool are wrong.
+    failed_free: Mutex<Option<ZioError>>,
 }
 
 /// References to blocks that logs' records of clones name, for the sync that counts them.
@@ -75,12 +77,21 @@ impl PoolLogStore {
             logs: AtomicUsize::new(0),
             clones: Mutex::default(),
             counts_clones: AtomicBool::new(false),
+            failed_free: Mutex::default(),
         })
     }
 
     /// Whether references to cloned blocks can be counted, before logs are claimed.
     pub fn set_counts_clones(&self, counts: bool) {
         self.counts_clones.store(counts, Relaxed);
+    }
+
+    /// Why a block of a log could not be freed since this was last asked.
+    ///
+    /// # Errors
+    /// The block was not allocated.
+    pub fn check_frees(&self) -> Result<(), ZioError> {
+        self.failed_free.lock().take().map_or(Ok(()), Err)
     }
 
     /// What has become of logs' references to cloned blocks since this was last asked.
@@ -127,6 +138,7 @@ impl PoolLogStore {
     }
 
     /// Has a log vdev that blocks stay away from write something, to know how long it takes.
+    #[boxed]
     pub async fn ask(&self, vdev: VdevId) {
         let Ok(top) = self.zio.vdevs().top(vdev) else { return };
         let asked = self.homes.begin(vdev, self.env.now());
@@ -149,6 +161,7 @@ impl PoolLogStore {
     }
 
     /// Waits until no log is being read ahead.
+    #[boxed]
     pub async fn wait_for_reads(&self) {
         self.reader.wait_for_reads().await;
     }
@@ -277,7 +290,9 @@ impl LogStore for PoolLogStore {
 
     fn free<'a>(&'a self, txg: Txg, bp: &'a Blkptr) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            self.zio.free(txg, bp).await.expect("the log frees what it allocated, once");
+            if let Err(error) = self.zio.free(txg, bp).await {
+                self.failed_free.lock().get_or_insert(error);
+            }
         })
     }
 

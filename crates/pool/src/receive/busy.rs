@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use dsl::DatasetName;
+use env::boxed;
 use ondisk::dsl::dataset_flags;
 
 use crate::{Pool, PoolError};
@@ -39,6 +40,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; or when the meta-objset cannot be read.
+    #[boxed]
     pub async fn whole_datasets(&self, root: &str) -> Result<Vec<String>, PoolError> {
         let _view = self.view().await;
         let (mut whole, mut left_out): (_, Vec<String>) = (Vec::new(), Vec::new());
@@ -57,6 +59,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`dsl::DslError::NoSuchDataset`]; or when the meta-objset cannot be read.
+    #[boxed]
     pub async fn find_receiving(&self, heads: &[String]) -> Result<Option<String>, PoolError> {
         for name in heads {
             let head = self.dsl.resolve(name).await?;
@@ -73,6 +76,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Busy`] while a stream is being received into that dataset; or the errors of the
     /// destroy.
+    #[boxed]
     pub async fn destroy_part_below(self: &Arc<Self>, head: &str) -> Result<(), PoolError> {
         let head = self.dsl.resolve(head).await?;
         match self.dsl.receiving_below(&head).await? {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::Tx;
 use dsl::{Birth, DatasetName};
+use env::boxed;
 use units::ObjectId;
 
 use super::{ReceiveRefusal, Received};
@@ -29,6 +30,7 @@ impl Received {
     /// # Errors
     /// [`PoolError::Receive`] when it has been changed meanwhile; [`PoolError::Busy`]; those of making and destroying
     /// snapshots. Nothing of the stream is left then that was not to be kept.
+    #[boxed]
     pub async fn finish(self) -> Result<(), PoolError> {
         let finished = self.try_to_finish().await;
         if finished.is_err() {
@@ -57,6 +59,7 @@ impl Received {
 
     /// Gives up what was received: nothing of it is left unless that was to be kept. Where that cannot be, the next import
     /// sees to it.
+    #[boxed]
     pub async fn give_up(self) {
         if self.order.resumable && self.has_begun {
             return self.keep().await;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dsl::PropValue;
+use env::boxed;
 
 use crate::{Pool, PoolError};
 
@@ -11,6 +12,7 @@ impl Pool {
     ///
     /// # Errors
     /// When the dataset does not exist; those of changing the meta-objset.
+    #[boxed]
     pub async fn receive_props(
         self: &Arc<Self>,
         name: &str,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dmu::Tx;
 use dsl::DatasetName;
 use dsl::features::LARGE_BLOCKS;
+use env::boxed;
 use ondisk::send::{ResumeState, StreamFeatures, begin_names};
 
 use super::place::{Place, refuse};
@@ -74,6 +75,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`ReceiveRefusal::NothingToResume`], [`ReceiveRefusal::Busy`] while it is being received; those of destroying.
+    #[boxed]
     pub async fn abort_receive(self: &Arc<Self>, name: &str) -> Result<(), PoolError> {
         let head = self.dsl.resolve(name).await?;
         let Some(half) = self.half_received(&head).await? else {
@@ -93,6 +95,7 @@ impl Pool {
     ///
     /// # Errors
     /// Those of reading the meta-objset.
+    #[boxed]
     pub async fn saved_part(
         &self,
         head: &DatasetName,
@@ -108,6 +111,7 @@ impl Pool {
     ///
     /// # Errors
     /// Those of reading the MOS.
+    #[boxed]
     pub async fn resume_state(&self, head: &DatasetName) -> Result<Option<ResumeState>, PoolError> {
         Ok(self.saved_part(head).await?.map(|(_, state)| state))
     }

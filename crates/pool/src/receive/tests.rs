@@ -26,6 +26,7 @@ async fn pool(sim: &Sim) -> Arc<Pool> {
     };
     let spec = PoolSpec {
         name: "tank".into(),
+        stored_name: None,
         vdevs: vec![disk],
         root_props: Vec::new(),
         comment: None,

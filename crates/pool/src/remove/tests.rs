@@ -22,6 +22,7 @@ fn vdev(path: &str, is_log: bool) -> NewVdev {
 async fn pool(sim: &Sim) -> Arc<Pool> {
     let spec = PoolSpec {
         name: "tank".into(),
+        stored_name: None,
         vdevs: vec![vdev("a", false), vdev("l", true)],
         root_props: Vec::new(),
         comment: None,

@@ -40,6 +40,7 @@ use std::time::Duration;
 
 use dmu::Tx;
 use dmu::zap::{Zap, ZapSpec, ZapValue, int_name};
+use env::boxed;
 use event_listener::Event;
 use ondisk::dsl::scan::{ScanPhys, flags, func, state};
 use ondisk::mos::directory;
@@ -68,12 +69,24 @@ pub enum ScrubRefusal {
     /// Devices are being brought up to date.
     #[error("a resilver is running")]
     Resilvering,
+    /// A scrub is paused, and the command was about an error scrub.
+    #[error("another scrub is paused")]
+    PausedToCancel,
+    /// An error scrub is running, or is paused.
+    #[error("an error scrub is running")]
+    ErrorScrubbing,
+    /// The error scrub is paused already.
+    #[error("the error scrub is paused")]
+    ErrorScrubPaused,
+    /// The pool lacks the feature by which errors are listed by dataset.
+    #[error("the feature head_errlog is not enabled")]
+    NoErrorLogs,
 }
 
 /// The last or running scan of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanReport {
-    /// What the format keeps.
+    /// The state on disk.
     pub phys: ScanPhys,
     /// Since when it is paused, in seconds since 1970.
     pub paused_at: Option<u64>,
@@ -98,6 +111,14 @@ pub(crate) struct Scrubs {
     deciding: async_lock::Mutex<()>,
     halting: AtomicBool,
     halted: Event,
+}
+
+impl Scrubs {
+    /// Waits until no other request starts, pauses or stops a scrub or an error scrub, and keeps
+    /// other requests out.
+    pub(super) async fn decide(&self) -> async_lock::MutexGuard<'_, ()> {
+        self.deciding.lock().await
+    }
 }
 
 #[derive(Clone, Default)]
@@ -154,9 +175,28 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Scrub`] when one is running; when its beginning cannot be made stable.
+    #[boxed]
     pub async fn scrub(self: &Arc<Self>) -> Result<(), PoolError> {
+        self.scrub_since(Txg::ZERO).await
+    }
+
+    /// The same with what was written since the last scrub that came to its end (`last_scrubbed_txg`).
+    ///
+    /// # Errors
+    /// As [`Self::scrub`].
+    #[boxed]
+    pub async fn scrub_since_last(self: &Arc<Self>) -> Result<(), PoolError> {
+        let last = self.last_scrubbed().await?;
+        self.scrub_since(Txg::new(last)).await
+    }
+
+    /// Scrubs what was born after `since`.
+    async fn scrub_since(self: &Arc<Self>, since: Txg) -> Result<(), PoolError> {
         self.check_writable()?;
-        let _one_at_a_time = self.scrubs.deciding.lock().await;
+        let _one_at_a_time = self.scrubs.decide().await;
+        if self.is_error_scrub_under_way() {
+            return Err(ScrubRefusal::ErrorScrubbing.into());
+        }
         self.vdevs.look_for_absent().await;
         let now = self.scrubs.now.lock().clone();
         match now.phys.func.get() {
@@ -166,7 +206,10 @@ impl Pool {
                 self.in_sync(|pool, tx| async move { pool.store_pause(&tx, None).await }).await?;
                 self.tell_done("scrub_resume", None);
             }
-            _ => self.in_sync(|pool, tx| async move { pool.begin_scan(&tx, func::SCRUB).await }).await?,
+            _ => {
+                self.in_sync(move |pool, tx| async move { pool.begin_scan(&tx, func::SCRUB, since).await })
+                    .await?
+            }
         }
         self.run_scrub();
         Ok(())
@@ -177,6 +220,7 @@ impl Pool {
     /// # Errors
     /// When it cannot be opened, or its labels are those of something else; when the beginning
     /// cannot be made stable.
+    #[boxed]
     pub async fn reopen(self: &Arc<Self>, leaf: Guid, path: Option<&Path>) -> Result<(), PoolError> {
         self.vdevs.reopen(leaf, path, || self.gate.open_txg()).await?;
         self.vdevs.leaf(leaf)?.stats().clear_errors();
@@ -188,11 +232,12 @@ impl Pool {
     ///
     /// # Errors
     /// When its beginning cannot be made stable.
+    #[boxed]
     pub async fn resilver(self: &Arc<Self>) -> Result<(), PoolError> {
         if self.read_only || self.behind().is_empty() {
             return Ok(());
         }
-        let _one_at_a_time = self.scrubs.deciding.lock().await;
+        let _one_at_a_time = self.scrubs.decide().await;
         self.halt_scrub().await;
         for open in self.with_claimed_logs() {
             if let Err(error) = self.replay_log(&open).await {
@@ -205,7 +250,8 @@ impl Pool {
             if pool.scrubs.now.lock().is_scanning() {
                 pool.end_scan(&tx, state::CANCELED).await?;
             }
-            pool.begin_scan(&tx, func::RESILVER).await
+            let since = pool.missed_since(tx.txg()).await?;
+            pool.begin_scan(&tx, func::RESILVER, since).await
         })
         .await?;
         self.run_scrub();
@@ -222,9 +268,13 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Scrub`] when none runs, or it is paused.
+    #[boxed]
     pub async fn pause_scrub(self: &Arc<Self>) -> Result<(), PoolError> {
         self.check_writable()?;
-        let _one_at_a_time = self.scrubs.deciding.lock().await;
+        let _one_at_a_time = self.scrubs.decide().await;
+        if self.is_error_scrub_under_way() {
+            return self.pause_error_scrub().await;
+        }
         self.check_scrubbing()?;
         if self.scrubs.now.lock().is_paused() {
             return Err(ScrubRefusal::Paused.into());
@@ -244,14 +294,29 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Scrub`] when there is none.
+    #[boxed]
     pub async fn cancel_scrub(self: &Arc<Self>) -> Result<(), PoolError> {
         self.check_writable()?;
-        let _one_at_a_time = self.scrubs.deciding.lock().await;
+        let _one_at_a_time = self.scrubs.decide().await;
+        if self.is_error_scrub_under_way() {
+            return self.cancel_error_scrub().await;
+        }
         self.check_scrubbing()?;
         self.halt_scrub().await;
         self.check_scrubbing()?;
         let canceled = self.in_sync(|pool, tx| async move { pool.end_scan(&tx, state::CANCELED).await });
         self.or_go_on(canceled.await)
+    }
+
+    /// Checks that neither a scrub nor a resilver is under way.
+    pub(super) fn check_no_scan(&self) -> Result<(), PoolError> {
+        let now = self.scrubs.now.lock();
+        match now.is_scanning() {
+            false => Ok(()),
+            true if !now.is_scrubbing() => Err(ScrubRefusal::Resilvering.into()),
+            true if now.is_paused() => Err(ScrubRefusal::PausedToCancel.into()),
+            true => Err(ScrubRefusal::Running.into()),
+        }
     }
 
     fn check_scrubbing(&self) -> Result<(), PoolError> {
@@ -263,6 +328,7 @@ impl Pool {
         self.load_scan().await?;
         let scrubbing = self.scrubs.now.lock().is_scrubbing();
         self.load_errors(scrubbing).await;
+        self.resume_error_scrub().await?;
         if !self.read_only && !self.behind().is_empty() {
             return self.resilver().await;
         }
@@ -286,7 +352,8 @@ impl Pool {
 
     /// Stops the work before the pool closes; the next import goes on.
     pub(crate) async fn leave_scrub(self: &Arc<Self>) -> Result<(), PoolError> {
-        let _one_at_a_time = self.scrubs.deciding.lock().await;
+        let _one_at_a_time = self.scrubs.decide().await;
+        self.leave_error_scrub().await?;
         self.halt_scrub().await;
         if self.scrubs.now.lock().is_scanning() {
             let stored = self.in_sync(|pool, tx| async move { pool.store_scan(&tx).await });
@@ -338,7 +405,16 @@ impl Pool {
         }
     }
 
-    async fn begin_scan(self: &Arc<Self>, tx: &Tx, what: u64) -> Result<(), PoolError> {
+    /// The txg after which everything was born that leaves lack, as of `open`.
+    async fn missed_since(&self, open: Txg) -> Result<Txg, PoolError> {
+        let missed = self.behind().into_iter().filter_map(|leaf| Some(*leaf.dtl().bounds()?.start()));
+        let first = missed.min().unwrap_or(open).prev();
+        // What was copied from another vdev since is as old as its blocks.
+        Ok(if self.has_copied_since(first).await? { Txg::ZERO } else { first })
+    }
+
+    /// Begins to look at what was born after `since`.
+    async fn begin_scan(self: &Arc<Self>, tx: &Tx, what: u64, since: Txg) -> Result<(), PoolError> {
         let total = self.vdevs.tops().iter().map(|top| top.id()).collect::<Vec<_>>();
         let allocated = |a: &mut metaslab::Allocator| {
             total.iter().filter_map(|id| a.vdev_space(*id)).map(|space| space.allocated.get()).sum()
@@ -353,17 +429,15 @@ impl Pool {
         phys.current_max_txg.set(tx.txg().get());
         phys.start_time.set(self.env.wall_clock().as_secs());
         phys.to_examine.set(to_examine);
-        if what == func::RESILVER {
-            let missed = self.behind().into_iter().filter_map(|leaf| Some(*leaf.dtl().bounds()?.start()));
-            let first = missed.min().unwrap_or(tx.txg()).prev();
-            // What was copied from another vdev since is as old as its blocks.
-            let has_copies = self.has_copied_since(first).await?;
-            phys.min_txg.set(if has_copies { 0 } else { first.get() });
-        } else {
+        phys.min_txg.set(since.get());
+        if what == func::SCRUB {
             self.begin_scrub_errors(tx).await?;
         }
         let ready = self.first_datasets().await?;
+        // A scrub of what is new does not bring back what was missed before.
+        let brings_all_back = what == func::RESILVER || since == Txg::ZERO;
         let stale = self.vdevs.leaves().into_iter().filter(|leaf| leaf.is_usable() && leaf.is_stale());
+        let stale = stale.filter(|_| brings_all_back);
         let stale = stale.map(|leaf| (leaf.guid(), leaf.misses())).collect();
         *self.scrubs.now.lock() = Now { phys, stale, ready, ..Now::default() };
         match what {
@@ -378,10 +452,18 @@ impl Pool {
         if queue != 0 {
             self.mos.free_object(tx, ObjectId::new(queue)).await?;
         }
+        let phys = self.scrubs.now.lock().phys;
+        let is_scrub = phys.func.get() == func::SCRUB;
+        // The txg is stored before the end can be seen, because programs that see the end ask for the txg.
+        if is_scrub && how == state::FINISHED {
+            let scrubbed = max_txg(&phys).get();
+            self.dsl.directory().update_u64(tx, directory::LAST_SCRUBBED_TXG.as_bytes(), scrubbed).await?;
+        }
         self.scrubs.now.lock().end(how, self.env.wall_clock().as_secs());
-        let is_scrub = self.scrubs.now.lock().phys.func.get() == func::SCRUB;
         if is_scrub {
-            self.end_scrub_errors(tx, how == state::FINISHED).await?;
+            // What a scrub of what is new did not look at stays an error.
+            let is_whole = phys.min_txg.get() == 0;
+            self.end_scrub_errors(tx, how == state::FINISHED && is_whole).await?;
         }
         match (is_scrub, how) {
             (true, state::FINISHED) => self.tell_done("scrub_finish", None),
@@ -393,10 +475,6 @@ impl Pool {
         if how == state::FINISHED {
             self.end_staleness().await;
             self.detach_finished(tx).await?;
-        }
-        if is_scrub && how == state::FINISHED {
-            let scrubbed = max_txg(&self.scrubs.now.lock().phys).get();
-            self.dsl.directory().update_u64(tx, directory::LAST_SCRUBBED_TXG.as_bytes(), scrubbed).await?;
         }
         self.store_scan(tx).await
     }

@@ -28,6 +28,7 @@ use dmu::zap::{ZAP_FLAG_HASH64, ZAP_FLAG_UINT64_KEY, Zap, ZapSpec, ZapValue};
 use dmu::{Dnode, DnodeSpec, Tx};
 use dsl::Dsl;
 use dsl::features::{BLOCK_CLONING, BLOCK_CLONING_ENDIAN};
+use env::boxed;
 use ondisk::brt::{BRT_COUNTS_BLOCK_BYTES, BRT_OBJECT_PREFIX, BRT_RANGE_BYTES, BRT_ZAP_SHIFT, BrtVdevPhys};
 use ondisk::{Blkptr, ObjectType};
 use units::{ObjectId, VdevId, VdevOffset};
@@ -60,6 +61,7 @@ struct Table {
 
 impl Brt {
     /// Reads the tables' headers and counts.
+    #[boxed]
     pub async fn load(dsl: &Dsl) -> Result<Self, PoolError> {
         let endian_fixed = dsl.feature_count(&BLOCK_CLONING_ENDIAN).await?.is_some_and(|count| count > 0);
         let (mut tables, mut lost) = (BTreeMap::new(), BTreeSet::new());
@@ -79,6 +81,7 @@ impl Brt {
     }
 
     /// Counts one reference more of each block, all of which are data.
+    #[boxed]
     pub async fn add_references(
         &self,
         dsl: &Dsl,
@@ -103,6 +106,7 @@ impl Brt {
 
     /// Takes away one reference of a block that is to be freed. Says whether it was shared: then
     /// it must stay.
+    #[boxed]
     pub async fn take_reference(&self, tx: &Tx, zio: &Zio, bp: &Blkptr) -> Result<bool, PoolError> {
         if bp.level().get() > 0 || bp.object_type().is_metadata() || bp.is_embedded() || bp.is_hole() {
             return Ok(false);
@@ -118,6 +122,7 @@ impl Brt {
     }
 
     /// Space that datasets count more than once.
+    #[boxed]
     pub async fn space(&self) -> SharedSpace {
         let space = |table: &Table| SharedSpace {
             used_bytes: table.phys.used_bytes.get(),
@@ -126,7 +131,14 @@ impl Brt {
         self.0.lock().await.values().map(space).sum()
     }
 
+    /// The objects of the tables' entries.
+    #[boxed]
+    pub async fn objects(&self) -> Vec<ObjectId> {
+        self.0.lock().await.values().map(|table| table.entries.object()).collect()
+    }
+
     /// Writes headers and counts that changed, and takes empty tables away.
+    #[boxed]
     pub async fn sync(&self, dsl: &Dsl, tx: &Tx) -> Result<(), PoolError> {
         let mut tables = self.0.lock().await;
         for (vdev, table) in tables.iter_mut().filter(|(_, table)| table.changed) {

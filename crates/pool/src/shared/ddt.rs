@@ -20,7 +20,8 @@ use dmu::zap::{ZAP_FLAG_HASH64, ZAP_FLAG_PRE_HASHED_KEY, ZAP_FLAG_UINT64_KEY, Za
 use dmu::{Dnode, DnodeSpec, Objset, Tx};
 use dsl::Dsl;
 use dsl::features::FAST_DEDUP;
-use ondisk::ddt::{self, DDT_CLASSES, DDT_ROW_WORDS, DdtEntry};
+use env::boxed;
+use ondisk::ddt::{self, DDT_CLASSES, DDT_HISTOGRAM_ROWS, DDT_ROW_WORDS, DdtEntry};
 use ondisk::mos::directory::DDT_STATS;
 use ondisk::{Blkptr, ChecksumKind, CompressionKind, ObjectType};
 use std::sync::Arc;
@@ -73,6 +74,19 @@ struct Class {
     histogram: Vec<u64>,
 }
 
+impl Class {
+    async fn add_to(&self, facts: &mut DedupFacts) -> Result<(), PoolError> {
+        facts.entries += self.entries.count().await?;
+        let dnode = self.entries.dnode();
+        facts.core_bytes += (dnode.max_block().get() + 1) * u64::from(dnode.block_bytes());
+        facts.rows.resize(DDT_HISTOGRAM_ROWS, [0; DDT_ROW_WORDS]);
+        for (sum, row) in facts.rows.iter_mut().zip(self.histogram.chunks(DDT_ROW_WORDS)) {
+            sum.iter_mut().zip(row).for_each(|(sum, figure)| *sum = sum.saturating_add(*figure));
+        }
+        Ok(())
+    }
+}
+
 /// What keeps a pool's tables from being changed, by name.
 pub(crate) async fn obstacle(dsl: &Dsl) -> Result<Option<String>, PoolError> {
     let (_, obstacle) = Tables::load(dsl).await?;
@@ -81,11 +95,13 @@ pub(crate) async fn obstacle(dsl: &Dsl) -> Result<Option<String>, PoolError> {
 
 impl Ddt {
     /// Finds the tables.
+    #[boxed]
     pub async fn load(dsl: &Dsl) -> Result<Self, PoolError> {
         Ok(Self(async_lock::Mutex::new(Tables::load(dsl).await?.0)))
     }
 
     /// Counts one reference more of a block that is marked as deduplicated. Says whether it is in a table.
+    #[boxed]
     pub async fn add_reference(
         &self,
         mos: &Arc<Objset>,
@@ -98,6 +114,7 @@ impl Ddt {
 
     /// Takes away one reference of a block that is marked as deduplicated, and with the last one the
     /// block. Says whether it was in a table.
+    #[boxed]
     pub async fn take_reference(
         &self,
         mos: &Arc<Objset>,
@@ -128,27 +145,42 @@ impl Ddt {
     }
 
     /// Finds the tables of a pool that is only read, if they are understood whole.
+    #[boxed]
     pub async fn load_whole(dsl: &Dsl) -> Result<Option<Self>, PoolError> {
         let (tables, obstacle) = Tables::load(dsl).await?;
         Ok(obstacle.is_none().then(|| Self(async_lock::Mutex::new(tables))))
     }
 
     /// Space that datasets count more than once.
+    #[boxed]
     pub async fn space(&self) -> SharedSpace {
         self.0.lock().await.space()
     }
 
     /// The same, and what the tables take, as of the last synced txg.
+    #[boxed]
     pub async fn facts(&self, mos: &Arc<Objset>) -> Result<DedupFacts, PoolError> {
         let tables = self.0.lock().await;
-        let mut table_bytes = 0;
+        let mut facts = DedupFacts { blocks: tables.space(), ..DedupFacts::default() };
         for table in tables.by_checksum.values() {
-            table_bytes += table.taken_bytes(mos).await?;
+            facts.table_bytes += table.taken_bytes(mos).await?;
+            for class in table.classes.iter().flatten() {
+                class.add_to(&mut facts).await?;
+            }
         }
-        Ok(DedupFacts { blocks: tables.space(), table_bytes })
+        Ok(facts)
+    }
+
+    /// The objects of the tables' entries.
+    #[boxed]
+    pub async fn objects(&self) -> Vec<ObjectId> {
+        let tables = self.0.lock().await;
+        let classes = tables.by_checksum.values().flat_map(|table| table.classes.iter().flatten());
+        classes.map(|class| class.entries.object()).collect()
     }
 
     /// Writes statistics that changed, and takes empty tables away.
+    #[boxed]
     pub async fn sync(&self, dsl: &Dsl, tx: &Tx) -> Result<(), PoolError> {
         let mut tables = self.0.lock().await;
         let Tables { statistics: Some(statistics), by_checksum } = &mut *tables else { return Ok(()) };

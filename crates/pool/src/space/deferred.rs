@@ -6,6 +6,7 @@
 
 use dmu::Tx;
 use dsl::{Bpobj, Dsl};
+use env::boxed;
 use ondisk::Blkptr;
 use ondisk::mos::directory::SYNC_BPOBJ;
 use units::Txg;
@@ -28,6 +29,7 @@ impl Deferred {
     }
 
     /// Opens the pool's list.
+    #[boxed]
     pub async fn load(dsl: &Dsl) -> Result<Self, PoolError> {
         match Self::find(dsl).await {
             Err(error) if error.is_loss() => {
@@ -43,6 +45,7 @@ impl Deferred {
     }
 
     /// Appends blocks to the list.
+    #[boxed]
     pub async fn append(&self, dsl: &Dsl, tx: &Tx, bps: &[Blkptr]) -> Result<(), PoolError> {
         let mut list = self.0.lock().await;
         let list = match &mut *list {
@@ -57,6 +60,7 @@ impl Deferred {
     }
 
     /// Frees all blocks on the list.
+    #[boxed]
     pub async fn free_all(&self, tx: &Tx, zio: &Zio) -> Result<(), PoolError> {
         let list = self.0.lock().await;
         let Some(list) = &*list else { return Ok(()) };
@@ -73,6 +77,7 @@ impl Deferred {
     }
 
     /// Calls `visit` with all blocks on the list.
+    #[boxed]
     pub async fn for_each(&self, visit: &mut (dyn FnMut(&[Blkptr]) + Send)) -> Result<(), PoolError> {
         match &*self.0.lock().await {
             Some(list) => Ok(list.for_each(visit).await?),

@@ -1,7 +1,7 @@
 //! Devices that have become larger: the property `autoexpand`.
 //!
 //! ```text
-//!   import, the property set, `online -e`, a device back, a smaller device removed:
+//!   import, the property set, `online -e`, `reopen`, a device back, a smaller device removed:
 //!     devices are larger ─► a txg records the new size (configuration, labels) ─► more metaslabs
 //! ```
 //! Devices may become larger while they are in use. Once that is known, labels are written at their new ends; until the txg that
@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use dsl::PropValue;
+use env::boxed;
 use units::{Asize, Guid};
 
 use crate::{Pool, PoolError, config};
@@ -24,9 +24,9 @@ use crate::{Pool, PoolError, config};
 pub(crate) const AUTOEXPAND: &str = "autoexpand";
 
 impl Pool {
-    /// Whether devices are used to their end wherever that is by now.
+    /// True if devices are used to their end, wherever the end is by now.
     pub(crate) async fn autoexpands(&self) -> Result<bool, PoolError> {
-        Ok(self.pool_props().await?.get(AUTOEXPAND).and_then(PropValue::number) == Some(1))
+        self.is_prop_on(AUTOEXPAND).await
     }
 
     /// Called after a txg in which a device was removed or returned. With `autoexpand=on`, its vdev
@@ -53,6 +53,7 @@ impl Pool {
     ///
     /// # Errors
     /// When it cannot be made stable.
+    #[boxed]
     pub async fn expand(self: &Arc<Self>) -> Result<u64, PoolError> {
         self.expand_some(&self.vdevs.tops()).await
     }
@@ -61,13 +62,30 @@ impl Pool {
     ///
     /// # Errors
     /// [`crate::DeviceRefusal::NoSuchDevice`]; when it cannot be made stable.
+    #[boxed]
     pub async fn expand_beside(self: &Arc<Self>, leaf: Guid) -> Result<u64, PoolError> {
         self.check_writable()?;
         let top = self.vdevs.top(self.standing(leaf)?.leaf.vdev())?;
         self.expand_some(&[top]).await
     }
 
-    async fn expand_some(self: &Arc<Self>, tops: &[Arc<vdev::Top>]) -> Result<u64, PoolError> {
+    /// Looks at the sizes of all devices. With `autoexpand=on`, vdevs grow to them.
+    ///
+    /// # Errors
+    /// When it cannot be made stable.
+    pub(crate) async fn look_at_sizes(self: &Arc<Self>) -> Result<(), PoolError> {
+        let _alone = self.adding.lock().await;
+        if self.autoexpands().await? {
+            return self.expand().await.map(drop);
+        }
+        match self.find_ends(&self.vdevs.tops()) {
+            true => self.in_sync(|pool, tx| async move { pool.store_config(&tx).await }).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Finds out where devices end now. Returns whether one ends elsewhere than before.
+    fn find_ends(&self, tops: &[Arc<vdev::Top>]) -> bool {
         let mut has_moved_ends = false;
         for top in tops {
             for leaf in top.leaves() {
@@ -79,6 +97,11 @@ impl Pool {
                 }
             }
         }
+        has_moved_ends
+    }
+
+    async fn expand_some(self: &Arc<Self>, tops: &[Arc<vdev::Top>]) -> Result<u64, PoolError> {
+        let has_moved_ends = self.find_ends(tops);
         let larger = |top: &Arc<vdev::Top>| {
             let stays = top.config().leaving.is_none();
             top.possible_asize().filter(|asize| stays && *asize > top.config().asize)

@@ -26,7 +26,7 @@ use dmu::zap::Zap;
 use dmu::{Dnode, DnodeSpec, Objset, SyncRead, Tx};
 use dsl::Dsl;
 use dsl::features::LOG_SPACEMAP;
-use env::impatient;
+use env::{boxed, impatient};
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use metaslab::{Change, MetaslabId};
@@ -90,6 +90,7 @@ pub(crate) struct SpaceMaps {
 
 impl SpaceMaps {
     /// Makes the metaslab array of a new vdev; its number belongs in the vdev's configuration.
+    #[boxed]
     pub async fn format(&self, mos: &Arc<Objset>, tx: &Tx, top: &Top) -> Result<ObjectId, PoolError> {
         let array = mos.allocate(tx, &DnodeSpec::new(ObjectType::OBJECT_ARRAY, SECTOR_BYTES as u32)).await?;
         let object = array.object();
@@ -120,6 +121,7 @@ impl SpaceMaps {
 
     /// Takes away all maps of a vdev that goes, and what logs have to say of it. If another vdev may get its number the txg
     /// is to leave nothing in older logs, whose entries name it ([`Self::flush_all_next`]).
+    #[boxed]
     pub async fn forget(&self, dsl: &Dsl, tx: &Tx, vdev: VdevId) -> Result<(), PoolError> {
         let mut logs = self.logs.lock().await;
         let maps = self.vdevs.lock().remove(&vdev).expect("a vdev that allocates has its maps");
@@ -144,6 +146,7 @@ impl SpaceMaps {
 
     /// Loads the maps of a pool that is opened read-only. A lost map makes the figures of free
     /// space wrong, and has no other effect.
+    #[boxed]
     pub async fn load_to_look(&self, dsl: &Dsl, zio: &Zio, tops: &[Arc<Top>]) {
         if let Err(error) = self.load(dsl, zio, tops).await {
             tracing::warn!(%error, "space maps cannot be read: figures of free space are wrong");
@@ -160,6 +163,7 @@ impl SpaceMaps {
     }
 
     /// Reads all space maps of these vdevs into the allocator, and what the logs add.
+    #[boxed]
     pub async fn load(&self, dsl: &Dsl, zio: &Zio, tops: &[Arc<Top>]) -> Result<(), PoolError> {
         let mut logs = self.logs.lock().await;
         for top in tops {
@@ -230,6 +234,7 @@ impl SpaceMaps {
 
     /// Records what the txg changed since this was last called; in the first pass of a sync
     /// also what older txgs left in the logs only, in part.
+    #[boxed]
     pub async fn record(&self, at: &At<'_>, pass: usize) -> Result<(), PoolError> {
         let mut logs = self.logs.lock().await;
         let logging = at.dsl.feature_count(&LOG_SPACEMAP).await?.is_some();

@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use dmu::{TxgGate, WhileSuspended};
 use dsl::PropValue;
+use env::boxed;
 use futures::future::select;
 use units::{Txg, VdevId};
 use vdev::{Leaf, Top};
@@ -183,6 +184,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::Suspended`] when that did not help, or could not; [`PoolError::ActiveElsewhere`] when heartbeats had failed,
     /// and another host has taken the pool; [`PoolError::ReadOnly`], as in OpenZFS.
+    #[boxed]
     pub async fn clear(self: &Arc<Self>, is_meant: &(dyn Fn(&Leaf) -> bool + Sync)) -> Result<(), PoolError> {
         self.check_writable()?;
         if self.multihost.is_held() {
@@ -222,6 +224,10 @@ impl Pool {
             let _alone = self.adding.lock().await;
             self.open_again(&log).await?;
         }
+        if forgiven.is_empty() {
+            // OpenZFS writes the configuration at each clear, and programs wait for the event.
+            self.tell_done("config_sync", None);
+        }
         Ok(())
     }
 
@@ -233,6 +239,7 @@ impl Pool {
 
     /// Lets go of a pool that is suspended, as a crash would: what is not stable is lost but for what logs
     /// hold. Everybody who waits for it gets an error. Nothing can be done with it afterwards.
+    #[boxed]
     pub async fn abandon(&self) {
         self.stop_for_good();
         self.halt_scrub().await;

@@ -65,6 +65,7 @@ impl Pool {
         // What a txg does beside its own work is not worth waiting for a bad place to become good.
         impatient(self.heal()).await;
         self.sync_logs(&tx).await;
+        self.log_store.check_frees()?;
         self.sync_datasets(&tx).await?;
         self.run_tasks(&self.tasks, &tx).await;
         if let Some(failed) = self.gate.failed().filter(|&failed| failed <= txg) {

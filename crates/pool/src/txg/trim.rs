@@ -12,12 +12,14 @@
 //! A discard that fails is a hint not taken: it is noted in the program's log and forgotten.
 //! (test: `with_autotrim_freed_room_goes_back_to_the_file_system`)
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use dsl::PropValue;
 use env::{IoClass, in_class};
 use futures::stream::{self, StreamExt};
-use sweep::pieces;
+use metaslab::Segment;
+use sweep::{PIECE_MIN_BYTES, TrimCounters, TrimCounts, pieces};
 use units::{Txg, VdevId, VdevOffset};
 
 use crate::{Pool, PoolError};
@@ -27,7 +29,22 @@ pub(crate) const AUTOTRIM: &str = "autotrim";
 /// Discards at the same time.
 const AT_ONCE: usize = 4;
 
+/// What trims came to since the pool was opened.
+#[derive(Default)]
+pub(crate) struct Trims {
+    /// By `zpool trim`.
+    pub(crate) asked: Arc<TrimCounters>,
+    /// By the property.
+    pub(crate) auto: TrimCounters,
+}
+
 impl Pool {
+    /// Returns what `zpool trim` and `autotrim` have discarded since the pool was opened.
+    #[must_use]
+    pub fn trim_counts(&self) -> (TrimCounts, TrimCounts) {
+        (self.trims.asked.counts(), self.trims.auto.counts())
+    }
+
     /// Whether room that is freed is discarded.
     #[must_use]
     pub fn autotrim(&self) -> bool {
@@ -51,7 +68,12 @@ impl Pool {
             return;
         }
         let rested = self.zio.with_allocator(|allocator| allocator.rested_by(txg));
-        let cut = |(vdev, run)| pieces(run).map(move |(start, len)| (vdev, start, len));
+        let cut = |(vdev, run): (VdevId, Segment)| {
+            if run.len() < PIECE_MIN_BYTES {
+                self.trims.auto.skipped(run.len());
+            }
+            pieces(run).map(move |(start, len)| (vdev, start, len))
+        };
         let pieces = rested.into_iter().flat_map(cut);
         let discards = stream::iter(pieces)
             .for_each_concurrent(AT_ONCE, |(vdev, start, len)| self.discard(vdev, start, len));
@@ -59,7 +81,9 @@ impl Pool {
     }
 
     async fn discard(&self, vdev: VdevId, start: u64, len: u64) {
-        if let Err(error) = self.vdevs.discard(vdev, VdevOffset::new(start), len).await {
+        let done = self.vdevs.discard(vdev, VdevOffset::new(start), len).await;
+        self.trims.auto.ended(len, done.is_ok());
+        if let Err(error) = done {
             tracing::warn!(%vdev, start, len, %error, "room could not be discarded");
         }
     }

@@ -110,6 +110,7 @@ fn a_device_keeps_the_name_that_its_label_has_unless_it_is_looked_for_elsewhere(
         let vdev = vdev::NewVdev { paths: vec![own.to_owned()], create_txg: 4, ..vdev::NewVdev::default() };
         let spec = pool::PoolSpec {
             name: POOL.into(),
+            stored_name: None,
             vdevs: vec![vdev],
             root_props: Vec::new(),
             comment: None,

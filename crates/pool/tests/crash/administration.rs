@@ -189,8 +189,14 @@ async fn is_made(shape: &Shape, sim: &Sim, image: &CrashImage) -> bool {
         Err(error) => {
             assert!(!image.is_after("made"), "it was made: {error}");
             let vdevs = shape.vdevs_from(0);
-            let spec =
-                PoolSpec { name: POOL.into(), vdevs, root_props: Vec::new(), comment: None, force: true };
+            let spec = PoolSpec {
+                name: POOL.into(),
+                stored_name: None,
+                vdevs,
+                root_props: Vec::new(),
+                comment: None,
+                force: true,
+            };
             Pool::create(sim.env(), spec, quiet()).await.expect("a pool is made of what was none")
         }
     };

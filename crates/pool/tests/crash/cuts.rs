@@ -20,12 +20,13 @@ use crate::ground::quiet;
 use crate::outlook::{bring_up, end_scrub, label_state, look};
 use crate::shape::{POOL, Shape};
 use crate::space;
-use crate::story::{run, tell};
+use crate::story::{number, run, tell};
 
 /// One in so many images is judged by `zdb`, before the import and after it.
 const ZDB_ONE_IN: usize = 60;
-/// Of a change that writes all labels anew there are hundreds: so many are imported.
-const IMAGES_MAX: usize = 50;
+/// Of a change that writes all labels anew there are hundreds: so many are imported, unless `SAWMILL_CRASH_IMAGES` says
+/// how many.
+const IMAGES_MAX: usize = 16;
 /// A change is one txg or two, of few cuts: more of what each can leave than usual.
 const SUBSETS: usize = 6;
 const TEARS: usize = 3;
@@ -64,7 +65,7 @@ pub struct Cuts {
     seed: u64,
     pub sim: Sim,
     /// So many images of each change are imported.
-    pub images_max: usize,
+    images_max: usize,
     /// Whether `zdb` judges some of them.
     pub with_zdb: bool,
     pub images: usize,
@@ -75,6 +76,13 @@ pub struct Cuts {
 
 impl Cuts {
     pub fn new(shape: &'static Shape, seed: u64) -> Self {
+        Self::with_images(shape, seed, IMAGES_MAX)
+    }
+
+    /// Returns the same pool, of which each change has `usual` images. `SAWMILL_CRASH_IMAGES` sets
+    /// another number.
+    pub fn with_images(shape: &'static Shape, seed: u64, usual: usize) -> Self {
+        let images_max = number("SAWMILL_CRASH_IMAGES").map_or(usual, |count| count as usize);
         let sim = Sim::seed(seed);
         shape.add_disks(&sim, DiskModel::ssd());
         sim.stop_recording();
@@ -82,7 +90,7 @@ impl Cuts {
             shape,
             seed,
             sim,
-            images_max: IMAGES_MAX,
+            images_max,
             with_zdb: true,
             images: 0,
             cuts: BTreeSet::new(),

@@ -139,8 +139,7 @@ async fn share(pool: &Arc<Pool>, name: &str, number: usize) -> Result<(), PoolEr
 
 /// Draws changes and makes those that can be made; how many were.
 fn live(shape: &'static Shape, seed: u64) -> usize {
-    let mut cuts = Cuts::new(shape, seed);
-    cuts.images_max = IMAGES;
+    let mut cuts = Cuts::with_images(shape, seed, IMAGES);
     let (pool, _) = cuts.make();
     let (begun, recording) = cuts.record("begin", async {
         let spec = VolumeSpec { size_bytes: 1 << 18, block_bytes: 8192 };

@@ -24,7 +24,7 @@ use crate::story::{Tell, number, run, tell};
 use crate::writers::SYNC;
 
 /// Worlds whose commits are looked at together, by default.
-const RUNS: u64 = 3;
+const RUNS: u64 = 2;
 /// Of so many worlds, whose commits are looked at together, p99 tells a tenth more from a matter of chance.
 const RUNS_ENOUGH: u64 = 12;
 /// Fewer commits have no p99 worth the name.

@@ -337,7 +337,14 @@ impl InMemory {
             ..NewVdev::default()
         };
         let vdevs = vec![vdev("ram:a", false), vdev("ram:l", true)];
-        let spec = PoolSpec { name: POOL.into(), vdevs, root_props: vec![], comment: None, force: false };
+        let spec = PoolSpec {
+            name: POOL.into(),
+            stored_name: None,
+            vdevs,
+            root_props: vec![],
+            comment: None,
+            force: false,
+        };
         let pool = env.block_on(Pool::create(env.clone(), spec, brisk())).expect("a new pool");
         let zfs = Arc::clone(&env.block_on(pool.filesystem(POOL)).expect("a file system").zfs);
         env.block_on(rewriting.prepare(&pool, &zfs));

@@ -215,6 +215,7 @@ fn a_device_that_never_answers_keeps_nobody_waiting_who_would_have_it() {
     run(&sim, async {
         let spec = PoolSpec {
             name: POOL.into(),
+            stored_name: None,
             vdevs: SINGLE.vdevs_from(0),
             root_props: Vec::new(),
             comment: None,

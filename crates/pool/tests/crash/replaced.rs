@@ -15,7 +15,7 @@ use pool::{ImportSpec, Pool};
 use sim::{CrashImage, DiskModel, DiskSpec, Sim};
 use tempfile::TempDir;
 use units::Txg;
-use vdev::{LeafLabels, NodeKind, PoolState};
+use vdev::{Leaf, LeafLabels, NodeKind, PoolState};
 use zpl::{Cred, NewNode, WriteFlags, Zfs};
 
 use crate::shape::{POOL, brisk};
@@ -28,6 +28,8 @@ const PIECE: usize = 256 << 10;
 /// `zdb` when it is done.
 const CRASHES: usize = 40;
 const ZDB_ONE_IN: usize = 20;
+/// So often one looks whether a resilver has ended: for ten seconds.
+const LOOKS: usize = 2_000;
 const SYNC: WriteFlags = WriteFlags { append: false, sync: true, drop_setid: false };
 
 fn disk_of(image: &str) -> PathBuf {
@@ -70,15 +72,21 @@ async fn old_is_a_member(sim: &Sim) -> bool {
     LeafLabels::read(&device).await.txg() != Txg::ZERO
 }
 
-/// Waits until the new device is alone.
+/// Waits until the new device is alone, and all devices are whole: a device that did not get the last uberblock before the
+/// power cut is brought up to date after the import.
 async fn replaced(sim: &Sim, pool: &Pool) {
-    while is_replacing(pool) {
+    let is_whole = |leaf: &Arc<Leaf>| leaf.dtl().is_empty() && !leaf.is_stale();
+    for _ in 0..LOOKS {
+        if !is_replacing(pool) && pool.vdevs().leaves().iter().all(is_whole) {
+            break;
+        }
         sim.env().sleep(Duration::from_millis(5)).await;
     }
+    assert!(!is_replacing(pool), "the resilver ends");
     // The old one is let go of once that is stable.
     pool.sync_now().await.expect("txgs turn");
     assert_eq!(pool.vdevs().leaves().len(), 4);
-    assert!(pool.vdevs().leaves().iter().all(|leaf| leaf.dtl().is_empty() && !leaf.is_stale()));
+    assert!(pool.vdevs().leaves().iter().all(is_whole));
 }
 
 /// Makes a file and says so once that is promised.

@@ -129,7 +129,8 @@ impl Shape {
         let vdevs = self.vdevs_from(0);
         let props = props.iter().map(|&(name, value)| (name.to_owned(), PropValue::Number(value)));
         let root_props = props.collect();
-        let spec = PoolSpec { name: POOL.into(), vdevs, root_props, comment: None, force: false };
+        let spec =
+            PoolSpec { name: POOL.into(), stored_name: None, vdevs, root_props, comment: None, force: false };
         Pool::create(sim.env(), spec, tuning).await.expect("a pool is made of new disks")
     }
 

@@ -27,9 +27,9 @@ const RUNS: u64 = 12;
 /// How often free space is swept under load.
 const PASSES: usize = 3;
 /// Crash states of a run that are imported.
-const IMAGES_MAX: usize = 12;
+const IMAGES_MAX: usize = 6;
 /// Of these, one in so many is judged by `zdb`.
-const ZDB_ONE_IN: usize = 12;
+const ZDB_ONE_IN: usize = 6;
 /// What txgs that turn meanwhile may have used and freed again.
 const IN_USE_MEANWHILE: usize = 2 << 20;
 
@@ -333,7 +333,7 @@ fn cut_while_swept(kind: Kind, seeds: std::ops::Range<u64>) {
         }
     }
     println!("{kind:?}: crash states by state: {seen:?}");
-    assert!(seen.get(&(State::Active as u64)).is_some_and(|count| *count > 10), "{seen:?}");
+    assert!(seen.get(&(State::Active as u64)).is_some_and(|count| *count > 4), "{seen:?}");
 }
 
 #[test]
@@ -463,6 +463,9 @@ fn sweeps_are_told_what_to_do_and_say_why_not() {
         let report = pool.sweep_report(&pool.vdevs().leaves()[0], trim);
         assert_eq!(report.record.state, State::Active);
         assert!(report.done_bytes * 2 < report.total_bytes, "{report:?}");
+        let (asked, auto) = pool.trim_counts();
+        assert!(asked.discarded.count > 0 && asked.discarded.bytes <= report.done_bytes, "{asked:?}");
+        assert_eq!(auto, Default::default());
         assert_eq!(say(trim, Order::Suspend, &[a]).await, []);
         pool.close(PoolState::Exported).await.expect("it closes");
     });

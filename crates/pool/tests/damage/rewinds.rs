@@ -47,6 +47,7 @@ const PLAIN: ImportSpec = ImportSpec {
     name: None,
     guid: None,
     new_name: None,
+    is_name_temporary: false,
     force: false,
     left: None,
     read_only: false,

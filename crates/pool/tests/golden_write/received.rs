@@ -117,6 +117,7 @@ impl Receiving {
         };
         let spec = PoolSpec {
             name: "tank".into(),
+            stored_name: None,
             vdevs: vec![vdev],
             root_props: Vec::new(),
             comment: None,

@@ -53,6 +53,7 @@ pub async fn create(sim: &Sim, paths: &[&str]) -> Arc<Pool> {
     };
     let spec = PoolSpec {
         name: POOL.into(),
+        stored_name: None,
         vdevs: paths.iter().map(vdev).collect(),
         root_props: Vec::new(),
         comment: None,
@@ -96,7 +97,7 @@ pub fn victim() -> Victim {
     });
     let image = sim.power_cut(0);
     // Uberblocks with a txg that no space map can have.
-    let panicked = &[1_001_021, 1_001_573, 1_002_574];
+    let panicked = &[1_001_021, 1_001_573, 1_002_574, 4_009_828, 4_019_565];
     Victim { lane: "ours", pool: POOL, paths, image, disk_bytes: DISK_BYTES, has: &[Kind::Label], panicked }
 }
 
@@ -126,5 +127,13 @@ pub fn torn() -> Victim {
     });
     let has = &[Kind::Label, Kind::GangHeader, Kind::Log];
     let (image, disk_bytes) = (sim.power_cut(0), DISK_BYTES);
-    Victim { lane: "torn", pool: POOL, paths, image, disk_bytes, has, panicked: &[] }
+    Victim {
+        lane: "torn",
+        pool: POOL,
+        paths,
+        image,
+        disk_bytes,
+        has,
+        panicked: &[4_000_239, 4_001_178, 4_001_390, 4_002_094],
+    }
 }

@@ -45,7 +45,14 @@ impl World {
 
     fn create(&self) -> Arc<Pool> {
         let vdevs = vec![NewVdev { paths: vec![self.path("a")], ..NewVdev::default() }];
-        let spec = PoolSpec { name: "whirl".into(), vdevs, root_props: vec![], comment: None, force: false };
+        let spec = PoolSpec {
+            name: "whirl".into(),
+            stored_name: None,
+            vdevs,
+            root_props: vec![],
+            comment: None,
+            force: false,
+        };
         self.env.block_on(Pool::create(self.env(), spec, tuning())).unwrap()
     }
 

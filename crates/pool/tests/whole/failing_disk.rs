@@ -55,7 +55,14 @@ impl World {
     }
 
     fn create(&self, vdevs: Vec<NewVdev>) -> Arc<Pool> {
-        let spec = PoolSpec { name: "whirl".into(), vdevs, root_props: vec![], comment: None, force: false };
+        let spec = PoolSpec {
+            name: "whirl".into(),
+            stored_name: None,
+            vdevs,
+            root_props: vec![],
+            comment: None,
+            force: false,
+        };
         self.env.block_on(Pool::create(self.env(), spec, tuning())).expect("created")
     }
 

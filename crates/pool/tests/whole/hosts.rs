@@ -39,6 +39,7 @@ async fn create(sim: &Sim) -> Arc<Pool> {
     };
     let spec = PoolSpec {
         name: POOL.into(),
+        stored_name: None,
         vdevs: vec![disk],
         root_props: Vec::new(),
         comment: None,

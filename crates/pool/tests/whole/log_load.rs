@@ -24,7 +24,8 @@ async fn begin(sim: &Sim, logs: usize) -> (Arc<Pool>, Arc<Filesystem>, ObjectId)
         NewVdev { paths: vec![path], ashift: None, bias, create_txg: 4, parity: 0, ..NewVdev::default() }
     });
     let (name, vdevs) = (POOL.to_owned(), vdevs.collect());
-    let spec = PoolSpec { name, vdevs, root_props: Vec::new(), comment: None, force: false };
+    let spec =
+        PoolSpec { name, stored_name: None, vdevs, root_props: Vec::new(), comment: None, force: false };
     let tuning = Tuning { txg_timeout: Duration::from_secs(100_000), ..Tuning::default() };
     let pool = Pool::create(sim.env(), spec, tuning).await.expect("a pool is made of new disks");
     let fs = pool.filesystem(POOL).await.expect("it opens");

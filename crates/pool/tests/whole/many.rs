@@ -44,6 +44,7 @@ impl World {
         };
         let spec = PoolSpec {
             name: NAME.into(),
+            stored_name: None,
             vdevs: vec![disk],
             root_props: vec![],
             comment: None,

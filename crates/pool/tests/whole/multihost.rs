@@ -49,6 +49,7 @@ async fn create_with(host: &SimHost, tuning: Tuning) -> Arc<Pool> {
     };
     let spec = PoolSpec {
         name: POOL.into(),
+        stored_name: None,
         vdevs: vec![mirror],
         root_props: Vec::new(),
         comment: None,

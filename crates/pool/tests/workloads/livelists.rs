@@ -148,3 +148,41 @@ fn a_clone_that_shares_little_has_no_livelist() {
     world.export(&pool);
     world.check("destroyed");
 }
+
+/// Of two references to one block, the older one goes before the list is shortened, and the younger one after that.
+#[test]
+fn a_shorter_livelist_keeps_the_reference_that_is_left() {
+    let world = World::new(ONE).with_livelists(60);
+    let pool = start(&world);
+    world.run(async {
+        pool.sync_now().await.unwrap();
+        let fs = pool.filesystem("whirl/c").await.unwrap();
+        let zfs = &fs.zfs;
+        let file = zfs.lookup(zfs.root(), b"file").await.unwrap().object;
+        for name in ["older", "younger"] {
+            let copy = make(zfs, name, b"").await;
+            let place = FilePlace { zfs, object: file, offset: 0 };
+            let shared = zfs.clone_range(place, (copy, 0), 10 * RECORD, WriteFlags::default()).await;
+            assert_eq!(shared.unwrap(), 10 * RECORD);
+            pool.sync_now().await.unwrap();
+        }
+        zfs.unlink(zfs.root(), b"older").await.unwrap();
+        pool.sync_now().await.unwrap();
+        // Each of these files fills a sublist. The third one finds two sublists that have hardly anything left.
+        for round in 0..3 {
+            if round == 2 {
+                for name in [b"fill0", b"fill1"] {
+                    zfs.unlink(zfs.root(), name).await.unwrap();
+                }
+                pool.sync_now().await.unwrap();
+            }
+            make(zfs, &format!("fill{round}"), &noise(round, 80 * RECORD)).await;
+            pool.sync_now().await.unwrap();
+        }
+        zfs.unlink(zfs.root(), b"younger").await.unwrap();
+        pool.sync_now().await.unwrap();
+        assert_eq!(livelists(&pool).await, 1);
+    });
+    world.export(&pool);
+    world.check("shortened");
+}

@@ -193,3 +193,58 @@ fn a_rewritten_clone_has_blocks_of_its_own() {
     world.export(&pool);
     world.check("nothing is shared");
 }
+
+/// Writes the file once more as it is. Returns how many of its blocks are where they were.
+async fn written_again(pool: &Arc<Pool>, zfs: &Zfs, file: ObjectId) -> usize {
+    let before = pointers(zfs, file).await;
+    for block in (0..=BLOCKS).filter(|block| !HOLE.contains(block)) {
+        zfs.write(file, block * RECORD, &contents(block), WriteFlags::default()).await.unwrap();
+    }
+    pool.sync_now().await.unwrap();
+    is_unchanged(zfs, file).await;
+    let after = pointers(zfs, file).await;
+    after.iter().zip(&before).filter(|(after, before)| after == before && !after.is_hole()).count()
+}
+
+#[test]
+fn the_same_bytes_written_again_stay_where_they_are_if_a_strong_checksum_says_so() {
+    let world = World::new(ONE);
+    let (pool, zfs, file) = start(&world);
+    let all = (BLOCKS + 1 - (HOLE.end - HOLE.start)) as usize;
+    world.run(async {
+        assert_eq!(written_again(&pool, &zfs, file).await, 0, "fletcher4, and no compression");
+        set(&pool, "checksum", SHA256).await;
+        for _ in 0..2 {
+            assert_eq!(written_again(&pool, &zfs, file).await, 0, "no compression");
+        }
+        set(&pool, "compression", LZ4).await;
+        assert_eq!(written_again(&pool, &zfs, file).await, 0, "what is there is not compressed");
+        assert_eq!(written_again(&pool, &zfs, file).await, all);
+        pool.snapshot(vec!["whirl/fs@a".into()], Vec::new()).await.unwrap();
+        assert_eq!(written_again(&pool, &zfs, file).await, all, "nor does a snapshot move it");
+
+        let before = pointers(&zfs, file).await;
+        zfs.write(file, 7 * RECORD, &contents(8), WriteFlags::default()).await.unwrap();
+        pool.sync_now().await.unwrap();
+        let after = pointers(&zfs, file).await;
+        let changed: Vec<usize> = (0..after.len()).filter(|&block| after[block] != before[block]).collect();
+        assert_eq!(changed, [7]);
+        zfs.write(file, 7 * RECORD, &contents(7), WriteFlags::default()).await.unwrap();
+        pool.sync_now().await.unwrap();
+
+        let before = pointers(&zfs, file).await;
+        zfs.rewrite(file, 0, 0).await.unwrap();
+        pool.sync_now().await.unwrap();
+        let after = pointers(&zfs, file).await;
+        let moved = after.iter().zip(&before).filter(|(after, before)| after != before).count();
+        assert_eq!(moved, all, "what is to be rewritten moves");
+
+        set(&pool, "copies", 2).await;
+        assert_eq!(written_again(&pool, &zfs, file).await, 0, "one copy more");
+        assert_eq!(written_again(&pool, &zfs, file).await, all);
+    });
+    drop(zfs);
+    world.export(&pool);
+    drop(pool);
+    world.check("with blocks that stayed where they were");
+}

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dmu::{Objset, Place, Reach};
+use dsl::features::HEAD_ERRLOG;
 use ondisk::Blkptr;
 use ondisk::dsl::scan::{ScanPhys, state};
-use pool::{Pool, PoolError, ScanReport, ScrubRefusal};
+use pool::{BackgroundWork, Pool, PoolError, ScanReport, ScrubRefusal};
 use units::{ObjectId, ObjsetId, Txg};
 use vdev::VdevState;
 use zio::Bookmark;
@@ -219,6 +220,57 @@ fn errors_outlive_an_export_until_a_scrub_finds_them_gone() {
     world.check("with an empty log");
     let pool = world.import();
     assert_eq!(named(&pool), []);
+    world.export(&pool);
+}
+
+#[test]
+fn a_scrub_of_what_is_new_leaves_what_is_old() {
+    let world = World::new(SINGLE);
+    let (old, new) = (noise(51, 300_000), noise(52, 300_000));
+    let pool = world.create();
+    let zfs = world.zfs(&pool, "whirl");
+    let (old_file, scrubbed) = world.run(async {
+        let old_file = write(&zfs, "old", &old).await;
+        pool.scrub().await.unwrap();
+        let scrubbed = finished(&pool).await.phys.max_txg.get();
+        write(&zfs, "new", &new).await;
+        (old_file, scrubbed)
+    });
+    drop(zfs);
+    world.export(&pool);
+    drop(pool);
+    for data in [&old, &new] {
+        assert_eq!(damage(world.path("a"), &data[128 << 10..]), 1);
+    }
+    let pool = world.import();
+    let named = || {
+        let damaged = world.run(pool.damaged_objects());
+        damaged.into_iter().map(|one| one.path.unwrap()).collect::<Vec<_>>()
+    };
+    let errors = |whole: bool| {
+        world.run(async {
+            if whole {
+                pool.scrub().await.unwrap()
+            } else {
+                pool.scrub_since_last().await.unwrap()
+            }
+            let phys = finished(&pool).await.phys;
+            (phys.min_txg.get(), phys.errors.get())
+        })
+    };
+    assert_eq!(errors(false), (scrubbed, 1));
+    assert_eq!(named(), ["/new"]);
+    world.run(async {
+        let zfs = Arc::clone(&pool.filesystem("whirl").await.unwrap().zfs);
+        let mut back = vec![0; old.len()];
+        zfs.read(old_file, 0, &mut back).await.expect_err("damaged");
+    });
+    // Both are older than the last scrub, and stay errors.
+    let (since, found) = errors(false);
+    assert!(since > scrubbed && found == 0, "{since} {found}");
+    assert_eq!(named(), ["/old", "/new"]);
+    assert_eq!(errors(true), (0, 2));
+    assert_eq!(named(), ["/old", "/new"]);
     world.export(&pool);
 }
 
@@ -457,4 +509,144 @@ fn a_scrub_finds_out_that_a_device_is_not_there_any_more() {
         assert_eq!(states, [VdevState::Online, VdevState::Unavail]);
         assert_eq!(pool.vdevs().state().0, VdevState::Degraded);
     });
+}
+
+/// A pool with the damaged files `rewritten`, `removed` and `damaged`, whose errors are known, by
+/// head.
+fn with_errors(world: &World) -> Arc<Pool> {
+    let names = ["rewritten", "removed", "damaged"];
+    let pool = world.create();
+    world.run(pool.enable_feature(&HEAD_ERRLOG)).unwrap();
+    world.create_filesystem(&pool, "whirl/fs", &[("compression", 2)]);
+    let zfs = world.zfs(&pool, "whirl/fs");
+    let data: Vec<_> = (0..3).map(|seed| noise(50 + seed, 128 << 10)).collect();
+    let files: Vec<_> =
+        names.iter().zip(&data).map(|(name, data)| world.run(write(&zfs, name, data))).collect();
+    drop(zfs);
+    world.export(&pool);
+    drop(pool);
+    data.iter().for_each(|data| assert_eq!(damage(world.path("a"), data), 1));
+    let pool = world.import();
+    world.run(async {
+        let zfs = Arc::clone(&pool.filesystem("whirl/fs").await.unwrap().zfs);
+        for file in files {
+            zfs.read(file, 0, &mut vec![0; 128 << 10]).await.expect_err("damaged");
+        }
+        pool.sync_now().await.unwrap();
+        assert_eq!(pool.data_errors().await.len(), 3);
+    });
+    pool
+}
+
+/// Waits for the end of the error scrub. Returns the number of blocks that the error scrub read,
+/// and the number of blocks that are still damaged.
+async fn errors_scrubbed(pool: &Arc<Pool>) -> (u64, u64) {
+    loop {
+        let report = pool.error_scrub().expect("there is one");
+        if report.phys.state.get() == state::FINISHED {
+            return (report.phys.examined.get(), report.phys.errors.get());
+        }
+        let waiting = pool.env().sleep(Duration::from_millis(10));
+        pool.sync_now().await.unwrap();
+        waiting.await;
+    }
+}
+
+#[test]
+fn an_error_scrub_takes_off_the_list_what_is_whole_again_or_gone_and_nothing_else() {
+    let world = World::new(SINGLE);
+    let pool = with_errors(&world);
+    let named = |pool: &Arc<Pool>| -> Vec<String> {
+        world.run(pool.damaged_objects()).into_iter().map(|damaged| damaged.path.expect("a path")).collect()
+    };
+    world.run(async {
+        let zfs = Arc::clone(&pool.filesystem("whirl/fs").await.unwrap().zfs);
+        let rewritten = zfs.lookup(zfs.root(), b"rewritten").await.unwrap().object;
+        zfs.write(rewritten, 0, &noise(60, 128 << 10), WriteFlags::default()).await.unwrap();
+        zfs.unlink(zfs.root(), b"removed").await.unwrap();
+        pool.scrub_errors().await.unwrap();
+        assert_eq!(errors_scrubbed(&pool).await, (3, 1));
+    });
+    assert_eq!(named(&pool), ["/damaged"]);
+    world.export(&pool);
+    drop(pool);
+    let pool = world.import();
+    assert_eq!(named(&pool), ["/damaged"]);
+    let report = pool.error_scrub().expect("it outlives an export");
+    assert_eq!((report.phys.state.get(), report.phys.examined.get()), (state::FINISHED, 3));
+    world.run(async {
+        let zfs = Arc::clone(&pool.filesystem("whirl/fs").await.unwrap().zfs);
+        zfs.unlink(zfs.root(), b"damaged").await.unwrap();
+        pool.scrub_errors().await.unwrap();
+        assert_eq!(errors_scrubbed(&pool).await, (1, 0));
+    });
+    assert_eq!(named(&pool), [""; 0]);
+    world.export(&pool);
+    world.check("after the last error");
+}
+
+/// The list of errors on disk names the head, even if the damaged block is in a snapshot only.
+#[test]
+fn an_error_scrub_leaves_what_a_snapshot_still_has_on_the_list() {
+    let world = World::new(SINGLE);
+    let pool = with_errors(&world);
+    world.run(async {
+        pool.snapshot(vec!["whirl/fs@1".into()], Vec::new()).await.unwrap();
+        let zfs = Arc::clone(&pool.filesystem("whirl/fs").await.unwrap().zfs);
+        for name in ["removed", "damaged"] {
+            zfs.unlink(zfs.root(), name.as_bytes()).await.unwrap();
+        }
+        let rewritten = zfs.lookup(zfs.root(), b"rewritten").await.unwrap().object;
+        zfs.write(rewritten, 0, &noise(60, 128 << 10), WriteFlags::default()).await.unwrap();
+    });
+    world.export(&pool);
+    drop(pool);
+    let pool = world.import();
+    world.run(async {
+        pool.scrub_errors().await.unwrap();
+        assert_eq!(errors_scrubbed(&pool).await, (3, 3));
+        assert_eq!(pool.data_errors().await.len(), 3);
+        pool.destroy_snapshots(vec!["whirl/fs@1".into()], false).await.unwrap();
+        pool.scrub_errors().await.unwrap();
+        assert_eq!(errors_scrubbed(&pool).await, (3, 0));
+        assert_eq!(pool.data_errors().await.len(), 0);
+    });
+    world.export(&pool);
+    world.check("without a snapshot");
+}
+
+#[test]
+fn an_error_scrub_and_a_scrub_exclude_each_other() {
+    let refusal = |refused: Result<(), PoolError>| match refused {
+        Err(PoolError::Scrub(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    };
+    let world = World::new(SINGLE);
+    let pool = with_errors(&world);
+    pool.hold_work(BackgroundWork::Scans, true);
+    world.run(async {
+        pool.scrub().await.unwrap();
+        pool.pause_scrub().await.unwrap();
+        assert_eq!(refusal(pool.scrub_errors().await), ScrubRefusal::PausedToCancel);
+        pool.cancel_scrub().await.unwrap();
+        pool.scrub_errors().await.unwrap();
+        assert_eq!(refusal(pool.scrub_errors().await), ScrubRefusal::ErrorScrubbing);
+        pool.pause_scrub().await.unwrap();
+        assert!(pool.error_scrub().is_some_and(|report| report.paused_at.is_some()));
+        assert_eq!(refusal(pool.scrub().await), ScrubRefusal::ErrorScrubbing);
+        assert_eq!(refusal(pool.pause_scrub().await), ScrubRefusal::ErrorScrubPaused);
+    });
+    world.export(&pool);
+    drop(pool);
+    let pool = world.import();
+    world.run(async {
+        assert!(pool.error_scrub().is_some_and(|report| report.paused_at.is_some()), "it waits");
+        assert_eq!(refusal(pool.scrub().await), ScrubRefusal::ErrorScrubbing);
+        pool.scrub_errors().await.unwrap();
+        assert_eq!(errors_scrubbed(&pool).await.1, 3);
+        assert_eq!(refusal(pool.cancel_scrub().await), ScrubRefusal::None);
+        pool.scrub().await.unwrap();
+        finished(&pool).await;
+    });
+    world.export(&pool);
 }

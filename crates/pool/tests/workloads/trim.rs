@@ -8,6 +8,7 @@ use device::{Options, RealEnv};
 use dsl::PropValue;
 use env::Env;
 use oracle::zdb::Zdb;
+use pool::sweep::TrimCounts;
 use pool::{ImportSpec, Pool, PoolSpec, Tuning};
 use vdev::{NewVdev, PoolState};
 use zpl::{Cred, NewNode, WriteFlags};
@@ -72,19 +73,31 @@ fn freed_room_goes_back(count: usize, parity: u8) {
         ("mountpoint".to_owned(), PropValue::Text("none".into())),
         ("compression".to_owned(), PropValue::Number(2)),
     ];
-    let spec = PoolSpec { name: "whirl".into(), vdevs: vec![vdev], root_props, comment: None, force: true };
+    let spec = PoolSpec {
+        name: "whirl".into(),
+        stored_name: None,
+        vdevs: vec![vdev],
+        root_props,
+        comment: None,
+        force: true,
+    };
     real.block_on(async {
         let pool = Pool::create(Arc::clone(&env), spec, Tuning::default()).await.expect("created");
         write(&pool, b"off", 1).await;
         let full = blocks(&paths);
         remove(&pool, b"off").await;
         assert!(blocks(&paths) + (8 << 20) > full, "nothing is given back unasked");
+        assert_eq!(pool.trim_counts(), Default::default());
+        assert!(pool.zio().block_traffic().written_bytes >= FILE_BYTES as u64);
         pool.set_pool_prop("autotrim", Some(PropValue::Number(1))).await.expect("set");
         write(&pool, b"on", 2).await;
         let full = blocks(&paths);
         remove(&pool, b"on").await;
         let left = blocks(&paths);
         assert!(left + (30 << 20) < full, "{left} of {full} bytes are left");
+        let (asked, auto) = pool.trim_counts();
+        assert_eq!(asked, TrimCounts::default());
+        assert!(auto.discarded.bytes >= FILE_BYTES as u64 && auto.failed.count == 0, "{auto:?}");
         write(&pool, b"again", 3).await;
         pool.close(PoolState::Exported).await.expect("exported");
     });

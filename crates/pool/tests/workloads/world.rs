@@ -126,6 +126,7 @@ impl World {
         let dedup = self.layout.dedup.iter().map(|devices| vdev(devices, Bias::Dedup));
         let spec = PoolSpec {
             name: POOL.into(),
+            stored_name: None,
             vdevs: data.chain(logs).chain(special).chain(dedup).collect(),
             root_props: vec![],
             comment: None,

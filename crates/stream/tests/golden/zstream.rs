@@ -7,7 +7,7 @@ use ondisk::send::DrrType;
 use oracle::needs::Need;
 use stream::Form;
 
-use crate::world::World;
+use crate::world::{self, World};
 
 /// What `zstream dump` prints of a stream; `None` where there is no such program and that is said to be all right.
 fn dump(stream: &[u8]) -> Option<String> {
@@ -66,4 +66,25 @@ fn zstream_reads_streams_of_all_kinds_of_files() {
         }
     }
     assert!(spills > 0, "files with many attributes");
+}
+
+/// `zstream redup` writes a sum into the record that ends a package, where `zfs send` writes none.
+#[test]
+fn a_package_that_zstream_has_passed_on_is_read() {
+    let theirs = world::bytes("repl");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), &theirs).expect("written");
+    let passed_on = match Command::new("zstream").arg("redup").arg(file.path()).output() {
+        Ok(output) => output.stdout,
+        Err(error) => return Need::Program("zstream").is_missing(&format!("cannot run zstream: {error}")),
+    };
+    assert!(passed_on != theirs && passed_on.len() == theirs.len());
+    let kinds = |stream: &[u8]| -> Vec<DrrType> {
+        let records = world::records(stream).expect("sound");
+        records.iter().map(|record| record.record.body.drr_type()).collect()
+    };
+    assert_eq!(kinds(&passed_on), kinds(&theirs));
+    let mut damaged = passed_on;
+    *damaged.last_mut().expect("bytes") ^= 1;
+    world::records(&damaged).expect_err("the sum is wrong");
 }

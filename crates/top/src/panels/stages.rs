@@ -2,31 +2,36 @@
 
 use crate::Ink;
 use crate::words::micros;
-use live::Interval;
+use live::{Interval, Stages};
 use ratatui::text::{Line, Span};
 
-/// A line for each stage, its mean as a bar; below them a whole commit.
+/// A line for each part of the mean commit, its share as a bar; below them a whole commit. The means add up to that of the
+/// commit.
 pub fn lines(ink: Ink, now: Option<&Interval>, width: usize) -> Vec<Line<'static>> {
     const TEXT: usize = 26;
-    let stages = now.map(|now| now.stages.each()).unwrap_or_default();
-    let mean = |times: Option<advise::Times>| times.map_or(0.0, |times| times.mean_us);
-    let longest = stages.iter().map(|(_, times)| mean(*times)).fold(0.0, f64::max);
+    let parts = now.map(|now| now.mean).unwrap_or_default().each();
+    let whole: f64 = parts.iter().map(|(_, mean)| mean).sum();
     let title = format!("{:9} {:>7} {:>7}", "stage", "mean", "p99 <");
     let mut lines = vec![Line::from(ink.title(title))];
-    let named = stages.into_iter().filter(|(name, _)| !name.is_empty());
-    lines.extend(named.map(|(name, times)| {
-        let share = if longest > 0.0 { mean(times) / longest } else { 0.0 };
-        Line::from(vec![Span::raw(figures(name, times)), ink.bar(share, width.saturating_sub(TEXT))])
+    lines.extend(parts.map(|(name, mean)| {
+        let share = if whole > 0.0 { mean / whole } else { 0.0 };
+        let most = now.and_then(|now| p99_below_us(&now.stages, name));
+        let mean = (whole > 0.0).then_some(mean);
+        Line::from(vec![Span::raw(figures(name, mean, most)), ink.bar(share, width.saturating_sub(TEXT))])
     }));
     if let Some(now) = now {
-        lines.push(Line::raw(figures("commit", now.load.latency)));
+        let latency = now.load.latency;
+        let (mean, most) = (latency.map(|times| times.mean_us), latency.map(|times| times.p99_below_us));
+        lines.push(Line::raw(figures("commit", mean, most)));
     }
     lines
 }
 
-fn figures(name: &str, times: Option<advise::Times>) -> String {
-    match times {
-        None => format!("{name:9} {:>7} {:>7} ", "-", "-"),
-        Some(times) => format!("{name:9} {:>7} {:>7} ", micros(times.mean_us), micros(times.p99_below_us)),
-    }
+fn p99_below_us(stages: &Stages, name: &str) -> Option<f64> {
+    stages.each().into_iter().find(|(stage, _)| *stage == name)?.1.map(|times| times.p99_below_us)
+}
+
+fn figures(name: &str, mean: Option<f64>, most: Option<f64>) -> String {
+    let shown = |us: Option<f64>| us.map_or_else(|| "-".to_owned(), micros);
+    format!("{name:9} {:>7} {:>7} ", shown(mean), shown(most))
 }

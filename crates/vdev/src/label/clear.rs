@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use env::{BufSlice, Device, DeviceError, Durability, IoBuf};
+use env::{BufSlice, Device, DeviceError, Durability, IoBuf, boxed};
 use ondisk::label::{LABELS, label_offset};
 use units::LABEL_BYTES;
 
@@ -13,6 +13,7 @@ use crate::LeafLabels;
 ///
 /// # Errors
 /// Those of the device.
+#[boxed]
 pub async fn clear_labels(device: &Arc<dyn Device>) -> Result<usize, DeviceError> {
     let found = LeafLabels::read(device).await;
     let zeros = Arc::new(IoBuf::zeroed(usize::try_from(LABEL_BYTES).unwrap_or(usize::MAX)));

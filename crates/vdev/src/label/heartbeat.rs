@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use env::{BufSlice, Durability};
+use env::{BufSlice, Durability, boxed};
 use futures::future::join_all;
 use ondisk::UberblockPhys;
 use ondisk::label::{LABELS, MMP_SLOTS, uberblock_slots};
@@ -39,6 +39,7 @@ impl VdevTree {
     ///
     /// # Errors
     /// Those of the device; its health stays as it is.
+    #[boxed]
     pub async fn beat(&self, leaf: &Leaf, label: usize, uberblock: &UberblockPhys) -> Result<(), VdevError> {
         let ashift = self.top(leaf.vdev())?.ashift();
         let in_turn = (0..LABELS).map(|n| (label + n) % LABELS);
@@ -56,6 +57,7 @@ impl VdevTree {
     ///
     /// # Errors
     /// When too few leaves accepted the write.
+    #[boxed]
     pub async fn beat_everywhere(&self, uberblock: &UberblockPhys) -> Result<(), VdevError> {
         let tops = self.tops_with_devices().into_iter().filter(|top| !top.is_log());
         for top in tops {
@@ -73,6 +75,7 @@ impl VdevTree {
     }
 
     /// Reads from all devices in use which uberblock counts now, and whose it is.
+    #[boxed]
     pub async fn newest(&self) -> Option<Newest> {
         let devices = self.leaves().into_iter().filter_map(|leaf| leaf.device());
         let read = join_all(devices.map(|device| vdev_in_time(self.env(), device))).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use env::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf, boxed};
 use futures::future::join_all;
 use ondisk::NvList;
 use ondisk::label::{
@@ -21,6 +21,7 @@ use crate::{Leaf, PoolConfig, PoolState, Top, VdevError, VdevTree};
 ///
 /// # Errors
 /// The first leaf's that cannot be written: a vdev must not start with a bad leaf.
+#[boxed]
 pub async fn init_labels(tree: &VdevTree, top: &Top, pool: &PoolConfig) -> Result<(), VdevError> {
     for leaf in top.leaves() {
         init_label(tree, top, leaf, pool).await?;
@@ -32,6 +33,7 @@ pub async fn init_labels(tree: &VdevTree, top: &Top, pool: &PoolConfig) -> Resul
 ///
 /// # Errors
 /// Those of the device.
+#[boxed]
 pub async fn init_label(tree: &VdevTree, top: &Top, leaf: &Leaf, pool: &PoolConfig) -> Result<(), VdevError> {
     let pool = PoolConfig { txg: Txg::ZERO, ..pool.clone() };
     let mut config = pool.label(tree, top, leaf);
@@ -45,6 +47,7 @@ pub async fn init_label(tree: &VdevTree, top: &Top, leaf: &Leaf, pool: &PoolConf
 ///
 /// # Errors
 /// Those of the device, which is then still taken for part of a pool that has no such leaf.
+#[boxed]
 pub async fn retire_label(pool_guid: Guid, leaf: &Arc<Leaf>, pool: &PoolConfig) -> Result<(), VdevError> {
     let pool = PoolConfig { txg: Txg::ZERO, ..pool.clone() };
     let label = match leaf.config().is_spare {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use env::{Device, IoBuf};
+use env::{Device, IoBuf, boxed};
 use futures::future::join_all;
 use ondisk::label::{
     CONFIG_BYTES, CONFIG_OFFSET, LABELS, UBERBLOCK_RING_BYTES, UBERBLOCK_RING_OFFSET, UBERBLOCK_SHIFT_MAX,
@@ -67,6 +67,7 @@ pub struct LeafLabels {
 
 impl LeafLabels {
     /// Reads all four labels.
+    #[boxed]
     pub async fn read(device: &Arc<dyn Device>) -> Self {
         let configs = join_all((0..LABELS).map(|label| read_config(device, label))).await;
         let mut out = Self::default();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use env::{BufSlice, Durability, IoBuf};
+use env::{BufSlice, Durability, IoBuf, boxed};
 use futures::future::{join, join_all};
 use ondisk::UberblockPhys;
 use ondisk::label::{LABELS, label_verifier, uberblock_slot_bytes, uberblock_slot_offset};
@@ -47,6 +47,7 @@ impl VdevTree {
     /// When data could not be flushed, the labels of a data vdev or the uberblock are stable
     /// nowhere. The txg has not happened then, or only perhaps after [`VdevError::UberblockLost`]
     /// and errors in the odd labels.
+    #[boxed]
     pub async fn sync_labels(&self, sync: &LabelSync<'_>) -> Result<(), VdevError> {
         // Before any device has the uberblock, so that a device that returns with it is recognised
         // as part of this pool.

@@ -144,6 +144,37 @@ fn a_leaf_that_was_only_away_is_taken_back_however_long_that_was() {
     }
 }
 
+/// b is replaced by a copy of txg 5, when its last txg was 9: while the pool is in use, and between an export and
+/// an import. No label of b says that b missed anything.
+#[test]
+fn an_old_copy_of_a_leaf_lacks_all_that_came_after_the_copy() {
+    for is_in_use in [true, false] {
+        let world = World::with(&["a", "b", "c"], SIZE);
+        let mut tree = made(&world);
+        sync(&tree, 5, 1);
+        let old = copy_of(&world.ram("b"));
+        (6..=9).for_each(|txg| sync(&tree, txg, 1));
+        let b = tree.leaves()[1].guid();
+        if is_in_use {
+            tree.offline(b).expect("a can do alone");
+            for txg in 10..=12 {
+                tree.note_dtls(Txg::new(txg));
+                sync(&tree, txg, 1);
+            }
+            world.put("b", old);
+            block_on(tree.reopen(b, None, || Txg::new(14))).expect("it is the pool's");
+        } else {
+            tree.close();
+            world.put("b", old);
+            tree = import(&world, &["a", "b", "c"]).1;
+        }
+        let leaf = tree.leaf(b).expect("a leaf");
+        let last = if is_in_use { 14 } else { 9 };
+        assert!(leaf.is_usable() && leaf.is_stale());
+        assert_eq!(leaf.dtl().iter().collect::<Vec<_>>(), [Txg::new(6)..=Txg::new(last)], "{is_in_use}");
+    }
+}
+
 #[test]
 fn of_two_histories_none_is_chosen() {
     let world = World::with(&["a", "b", "c"], SIZE);

@@ -256,6 +256,15 @@ impl Sums {
         }
     }
 
+    /// What commits waited for: their mean is that of the stages.
+    fn parts_nanos(&self) -> Vec<u64> {
+        let total =
+            |counts: &[u64]| counts.iter().enumerate().map(|(bucket, count)| (count << bucket) * 3 / 4).sum();
+        let [queue, assemble, write, flush, wake] =
+            [&self.queue, &self.assemble, &self.write, &self.flush, &self.wake].map(|counts| total(counts));
+        vec![queue, assemble, write, flush, wake, 0]
+    }
+
     fn facts(&self, second: u64, log: Option<(u64, VdevState)>, mirrors: u64) -> LogFacts {
         let mut vdevs = vec![self.vdev(
             0,
@@ -292,6 +301,7 @@ impl Sums {
             write: self.write.clone(),
             flush: self.flush.clone(),
             wake: self.wake.clone(),
+            parts_nanos: self.parts_nanos(),
             block_sizes: self.blocks.clone(),
             live_txgs: 4,
             share_percent: 25,

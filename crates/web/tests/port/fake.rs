@@ -37,7 +37,13 @@ impl Source for Fake {
 
     async fn datasets(&self) -> Result<Vec<DatasetInfo>, Failure> {
         let props = [("used".to_owned(), Prop { value: 8.into(), source: Of::None })].into();
-        Ok(vec![DatasetInfo { name: "tank/home".into(), kind: DatasetKind::Filesystem, createtxg: 1, props }])
+        Ok(vec![DatasetInfo {
+            name: "tank/home".into(),
+            kind: DatasetKind::Filesystem,
+            createtxg: 1,
+            props,
+            received: std::collections::BTreeMap::new(),
+        }])
     }
 }
 

@@ -19,26 +19,19 @@ const LONG: &[&str] = &[
     "pool/golden_write pools_with_the_features_of_openzfs_2_3_stay_sound",
     "pool/crash removals::removing_a_failing_log_does_not_hang",
     "pool/crash sweeps::a_sweep_under_load_leaves_every_block_as_it_was",
+    "cli/reports postgres_backup_with_zeroed_wal",
     "cli/gluster neither_a_daemon_that_is_killed_nor_a_log_that_is_gone_stops_a_writer",
     "cli/gluster what_is_acknowledged_is_on_each_brick_though_all_daemons_are_killed",
 ];
 
-/// These tests hardly use a processor, because they wait for timeouts and daemons. They run beside the other tests.
-const WAITING: &[&str] = &[
-    "cli/processes a_process_that_does_not_answer_keeps_no_other_pool_from_use",
-    "cli/daemon who_waits_for_another_change_is_told_so_and_can_give_up",
-    "cli/programs differences::a_comparison_leaves_no_snapshot_when_somebody_reads_it_or_the_daemon_dies",
-    "cli/daemon a_slow_change_of_one_pool_stops_no_other",
-    "cli/programs frozen::writers_go_on_though_their_log_does_not_answer",
-    "cli/programs frozen::a_lone_writer_goes_on_though_its_log_does_not_answer",
-    "cli/programs standby::a_server_on_a_replica_has_what_was_committed_before_its_last_snapshot",
-    "cli/programs soak::a_soak_loses_nothing_and_the_daemon_does_not_grow",
-    "cli/storm a_storm_of_commands_and_kills_leaves_what_was_promised",
-];
+/// The packages whose tests start processes and mounts and wait for timeouts.
+const OF_COMMANDS: [&str; 5] = ["cli", "control", "daemon", "front-fuse", "supervisor"];
 
-/// True for a test that hardly uses a processor.
-pub fn waits(name: &str) -> bool {
-    WAITING.contains(&name)
+/// Returns true for a test of programs in real time. All other tests compute, most of them with a
+/// simulated clock.
+pub fn is_of_commands(name: &str) -> bool {
+    let package = name.split(['/', ' ']).next().unwrap_or_default();
+    OF_COMMANDS.contains(&package)
 }
 
 /// The limit of the test of this name.
@@ -49,4 +42,17 @@ pub fn of(_name: &str) -> Duration {
 /// Tests are begun in this order.
 pub fn turn(name: &str) -> usize {
     LONG.iter().position(|long| name == *long).unwrap_or(LONG.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_of_commands_are_known_by_their_package() {
+        assert!(
+            is_of_commands("cli/reports diff_and_hard_links") && is_of_commands("daemon start::tests::x")
+        );
+        assert!(!is_of_commands("client x") && !is_of_commands("pool/crash cli") && !is_of_commands(""));
+    }
 }

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!  cargo test --no-run ─► programs ─► --list ─► cases, the long ones first
-//!                                                │  so many at a time as there are cores, and one that waits
+//!                                                │  of commands: so many at a time as there are cores
+//!                                                │  of models: so many more, at a lower priority
 //!              ┌─────────────────────────────────┘
 //!              ▼
 //!   PROGRAM --exact NAME ──ends───► passed, or failed with all that it printed
-//!   with a TMPDIR of its own ─limit─► what each thread of it waits for is noted, it is killed, and it has failed
+//!   with a mount namespace and
+//!   a TMPDIR of its own ─────limit─► what each thread of it waits for is noted, it is killed, and it has failed
 //!              │
 //!              ▼ whatever happened
 //!   processes that have this TMPDIR in their environment are killed, file systems mounted below it are
@@ -25,6 +27,7 @@ mod case;
 mod leftovers;
 mod limits;
 mod modes;
+mod namespace;
 mod programs;
 mod report;
 mod stat;
@@ -77,18 +80,24 @@ fn jobs() -> usize {
 /// Tests that are not begun yet, with their numbers.
 type Queue = Mutex<VecDeque<(usize, Case)>>;
 
-/// Runs them; whether all passed. Tests that wait are run one after the other, beside `jobs` others.
+/// The nice value of tests that compute beside tests in real time.
+const NICE: i32 = 10;
+
+/// Runs the tests. Returns true if all tests passed. Tests of commands mostly wait, so as many
+/// tests that compute run at the same time. Tests that compute have a lower priority, because a
+/// test of commands measures real time.
 fn run_all(cases: Vec<Case>, jobs: usize, place: &Path) -> bool {
     let mut report = Report::new(cases.len());
-    let (waiting, busy): (VecDeque<_>, VecDeque<_>) =
-        cases.into_iter().enumerate().partition(|(_, case)| limits::waits(&case.name));
-    let (waiting, busy) = (Queue::new(waiting), Queue::new(busy));
+    let (commands, models): (VecDeque<_>, VecDeque<_>) =
+        cases.into_iter().enumerate().partition(|(_, case)| limits::is_of_commands(&case.name));
+    let (commands, models) = (Queue::new(commands), Queue::new(models));
     let next = |queue: &Queue| queue.lock().ok()?.pop_front();
     let (ended, endings) = mpsc::channel::<(Case, Outcome)>();
     thread::scope(|scope| {
-        for queue in std::iter::once(&waiting).chain(std::iter::repeat_n(&busy, jobs)) {
+        for (queue, nice) in [(&commands, 0), (&models, NICE)].repeat(jobs) {
             let (ended, next) = (ended.clone(), &next);
             scope.spawn(move || {
+                be_nice(nice);
                 while let Some((number, case)) = next(queue) {
                     let outcome = case.run(&place.join(number.to_string()));
                     if ended.send((case, outcome)).is_err() {
@@ -101,6 +110,13 @@ fn run_all(cases: Vec<Case>, jobs: usize, place: &Path) -> bool {
         endings.iter().for_each(|(case, outcome)| report.add(case, outcome));
     });
     report.finish()
+}
+
+/// Gives this thread, and the processes that it starts, this nice value.
+fn be_nice(value: i32) {
+    // On Linux, the priority of the calling thread. Without the right, the tests run at the same
+    // priority.
+    _ = rustix::process::setpriority_process(None, value);
 }
 
 /// Where the directories of all cases are. Its path is short: sockets lie below it.

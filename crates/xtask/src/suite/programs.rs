@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::case::Case;
+use super::namespace;
 
 /// The case that is not a test of a program, but all examples in the documentation.
 const DOCS: &str = "examples in documentation";
@@ -102,6 +103,7 @@ impl Program {
         let test = line.strip_suffix(": test");
         let test = test.ok_or_else(|| format!("{} lists something else than a test: {line}", self.name))?;
         let command = self.command(&["--exact", test, "--nocapture"]);
+        let command = namespace::enclose(command);
         Ok(Case::new(format!("{} {test}", self.name), command).of_program())
     }
 }

@@ -9,6 +9,8 @@ use super::case::{Case, Outcome, Verdict};
 const SLOW: Duration = Duration::from_secs(10);
 /// Progress is told this often.
 const NEWS: Duration = Duration::from_secs(60);
+/// Names a file to which the time of each test is written.
+const TIMES: &str = "SAWMILL_TEST_TIMES";
 /// So many of the longest are told at the end.
 const LONGEST: usize = 25;
 
@@ -60,6 +62,9 @@ impl Report {
         for (took, count, program) in self.programs().into_iter().take(LONGEST) {
             println!("{:7.0} {count:7}  {program}", took.as_secs_f64());
         }
+        if let Err(error) = self.write_times() {
+            println!("the file that {TIMES} names cannot be written: {error}");
+        }
         let sum =
             |of: fn(&(Duration, Duration, String)) -> Duration| self.times.iter().map(of).sum::<Duration>();
         let (took, busy) = (sum(|time| time.0).as_secs(), sum(|time| time.1).as_secs());
@@ -70,6 +75,15 @@ impl Report {
         }
         println!("{} passed, {} failed", self.passed, self.failed.len());
         self.failed.is_empty() && self.passed == self.cases
+    }
+
+    /// Writes a line for each test: its seconds, those of processors in it, its name.
+    fn write_times(&self) -> std::io::Result<()> {
+        let Some(file) = std::env::var_os(TIMES) else { return Ok(()) };
+        let line = |(took, busy, name): &(Duration, Duration, String)| {
+            format!("{:.3}\t{:.3}\t{name}\n", took.as_secs_f64(), busy.as_secs_f64())
+        };
+        std::fs::write(file, self.times.iter().map(line).collect::<String>())
     }
 
     /// Returns the programs of the tests that have ended. The program whose tests took longest comes first.

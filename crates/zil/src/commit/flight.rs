@@ -10,6 +10,7 @@ use units::{Histogram, ObjsetId, VdevId};
 
 use crate::ZilError;
 use crate::commit::batch::FilledBlock;
+use crate::commit::state::Landed;
 use crate::itx::data_place::DataBlock;
 use crate::log::Core;
 use crate::stats::bump;
@@ -104,10 +105,13 @@ pub fn fly(
             if let Some(recorder) = core.recorder() {
                 recorder.note_batch(departure.trace(core.objset, all(), &flushes, ended));
             }
+            let lost = is_suspect.then_some(ZilError::Reopened);
+            let Way { begun, sent, .. } = departure.way;
+            let written = all().map(|write| write.ended).max().unwrap_or(sent);
+            let landed = Landed { at: ended, id: departure.id, begun, sent, written };
             let failures = writes.into_iter().chain(of_data).chain(flushes);
             let failures = failures.filter_map(|done| done.result.err());
-            let lost = is_suspect.then_some(ZilError::Reopened);
-            core.landed(departure.id, blocks, failures.chain(lost).collect(), ended);
+            core.landed(landed, blocks, failures.chain(lost).collect());
         }
     }
 }

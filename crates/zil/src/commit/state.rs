@@ -82,8 +82,15 @@ pub struct Flight {
 /// A batch that ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Landed {
+    /// When it ended.
     pub at: Duration,
     pub id: u64,
+    /// When it was begun.
+    pub begun: Duration,
+    /// When it was sent off.
+    pub sent: Duration,
+    /// When the last of its blocks was written.
+    pub written: Duration,
 }
 
 /// What is done one at a time: assembling a batch, or beginning a chain.

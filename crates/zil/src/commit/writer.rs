@@ -39,7 +39,7 @@ use crate::commit::state::{Flight, Goal, Landed, Next, State, block_seq};
 use crate::itx::Record;
 use crate::itx::pending::Entry;
 use crate::log::Core;
-use crate::stats::bump;
+use crate::stats::{CommitParts, bump};
 use crate::store::{LogEvent, Placement};
 use crate::trace::{CommitTrace, Recorder, WaitedFor};
 
@@ -56,12 +56,18 @@ impl Core {
             }
         };
         let returned = self.env.now();
-        self.stats.latency.note(returned.saturating_sub(began));
+        let took = returned.saturating_sub(began);
+        self.stats.latency.note(took);
+        let landed =
+            waited.as_ref().ok().and_then(|waited| waited.landed).filter(|landed| landed.at >= began);
+        self.stats.parts.add(&match landed {
+            Some(Landed { at, begun, sent, written, .. }) => {
+                self.stats.wake.note(returned.saturating_sub(at));
+                CommitParts::of_batch(began, [begun, sent, written, at], returned)
+            }
+            None => CommitParts::without_batch(took),
+        });
         let waited = waited?;
-        let landed = waited.landed.filter(|landed| landed.at >= began);
-        if let Some(landed) = landed {
-            self.stats.wake.note(returned.saturating_sub(landed.at));
-        }
         if let Some(recorder) = self.recorder() {
             let (objset, Brought { records, bytes }) = (self.objset, brought);
             let waited_for = WaitedFor::last(landed.map(|landed| landed.id), waited.txg);
@@ -375,8 +381,9 @@ impl Core {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Takes note that a batch is done, since `now`.
-    pub(crate) fn landed(&self, id: u64, blocks: Vec<FilledBlock>, failures: Vec<ZilError>, now: Duration) {
+    /// Takes note that a batch is done.
+    pub(crate) fn landed(&self, landed: Landed, blocks: Vec<FilledBlock>, failures: Vec<ZilError>) {
+        let id = landed.id;
         blocks.iter().for_each(|block| self.stats.block_written(block));
         let wakers = {
             let mut state = self.state.lock();
@@ -388,7 +395,7 @@ impl Core {
                     state.avoid.push(vdev);
                 }
             }
-            state.landed = Landed { at: now, id };
+            state.landed = landed;
             state.land(id, blocks.len(), failures.is_empty())
         };
         wakers.into_iter().for_each(Waker::wake);

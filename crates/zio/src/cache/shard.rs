@@ -8,8 +8,10 @@ use env::IoBuf;
 use l2arc::{Form, Offered};
 use ondisk::Blkptr;
 
+use super::counters::{Ahead, CacheCensus, CachedBytes};
+
 /// New blocks may take this part of the room before the oldest of them has to prove itself.
-const SMALL_FRACTION: usize = 10;
+pub(super) const SMALL_FRACTION: usize = 10;
 /// Cold blocks may take this part of the room.
 const COLD_FRACTION: usize = 4;
 /// Uses after which a new block is one to keep. One more than one: whoever reads ahead inserts a
@@ -75,13 +77,21 @@ struct Entry {
     origin: Option<Box<Blkptr>>,
     place: Place,
     uses: u8,
+    is_data: bool,
+    /// A cache device may have it.
+    may_leave: bool,
+    /// It was read ahead, and nobody has used it yet.
+    ahead: Option<Ahead>,
+    /// Its length once it is unpacked.
+    logical: u32,
     /// Which of its queue's tickets is valid: a block that left a queue leaves its ticket behind.
     ticket: u64,
 }
 
 /// The memory of a block without its buffers, in bytes: its entry in the table (an eighth of the
 /// table is empty), a ticket, and the pointer for a cache device.
-const BESIDE_BYTES: usize = size_of::<(Key, Entry)>() * 8 / 7 + size_of::<(Key, u64)>() + size_of::<Blkptr>();
+pub(super) const BESIDE_BYTES: usize =
+    size_of::<(Key, Entry)>() * 8 / 7 + size_of::<(Key, u64)>() + size_of::<Blkptr>();
 
 /// The memory of a buffer, in bytes.
 fn memory_bytes(buf: Option<&Arc<IoBuf>>) -> usize {
@@ -97,6 +107,36 @@ impl Entry {
     fn bytes(&self) -> usize {
         memory_bytes(self.data.as_ref()) + self.packed_bytes() + BESIDE_BYTES
     }
+
+    /// The lengths of its buffers.
+    fn lengths(&self) -> CachedBytes {
+        CachedBytes::of(self.is_data, length(self.data.as_ref()) + length(self.packed.as_ref()))
+    }
+
+    /// Its part in the sums of a shard.
+    fn census(&self) -> CacheCensus {
+        let (data, packed) = (length(self.data.as_ref()), length(self.packed.as_ref()));
+        let is_packed = self.packed.is_some();
+        let mut census = CacheCensus {
+            blocks: 1,
+            stored_bytes: if is_packed { packed } else { data },
+            logical_bytes: u64::from(self.logical),
+            unpacked_bytes: if is_packed { data } else { 0 },
+            ..CacheCensus::default()
+        };
+        let queue = match self.place {
+            Place::Small => &mut census.small,
+            Place::Main => &mut census.main,
+            Place::Cold => &mut census.cold,
+        };
+        *queue = self.lengths();
+        census
+    }
+}
+
+/// The length of a buffer, in bytes.
+fn length(buf: Option<&Arc<IoBuf>>) -> u64 {
+    buf.map_or(0, |buf| buf.len() as u64)
 }
 
 /// Blocks in the order in which they came.
@@ -107,32 +147,57 @@ struct Queue {
     bytes: usize,
 }
 
+/// A block that is gone.
+struct Ghost {
+    /// Its valid ticket.
+    ticket: u64,
+    /// What it took when it went.
+    bytes: u32,
+    is_data: bool,
+}
+
+impl Ghost {
+    fn lengths(&self) -> CachedBytes {
+        CachedBytes::of(self.is_data, self.bytes.into())
+    }
+}
+
 /// Blocks that are gone, as fingerprints: a false one only promotes a block too early.
 #[derive(Default)]
 struct Ghosts {
     order: VecDeque<(u64, u64)>,
-    /// The valid ticket of each.
-    known: HashMap<u64, u64>,
+    known: HashMap<u64, Ghost>,
     tickets: u64,
+    bytes: CachedBytes,
 }
 
 impl Ghosts {
-    fn add(&mut self, key: &Key, most: usize) {
+    fn add(&mut self, key: &Key, of: &Entry, most: usize) {
         self.tickets += 1;
         let fingerprint = key.fingerprint();
-        self.known.insert(fingerprint, self.tickets);
+        self.remove(fingerprint);
+        let bytes = u32::try_from(of.lengths().total()).unwrap_or(u32::MAX);
+        let ghost = Ghost { ticket: self.tickets, bytes, is_data: of.is_data };
+        self.bytes += ghost.lengths();
+        self.known.insert(fingerprint, ghost);
         self.order.push_back((fingerprint, self.tickets));
         while self.order.len() > most {
             if let Some((oldest, ticket)) = self.order.pop_front()
-                && self.known.get(&oldest) == Some(&ticket)
+                && self.known.get(&oldest).is_some_and(|ghost| ghost.ticket == ticket)
             {
-                self.known.remove(&oldest);
+                self.remove(oldest);
             }
         }
     }
 
+    fn remove(&mut self, fingerprint: u64) -> bool {
+        let ghost = self.known.remove(&fingerprint);
+        self.bytes -= ghost.as_ref().map(Ghost::lengths).unwrap_or_default();
+        ghost.is_some()
+    }
+
     fn take(&mut self, key: &Key) -> bool {
-        self.known.remove(&key.fingerprint()).is_some()
+        self.remove(key.fingerprint())
     }
 }
 
@@ -156,6 +221,7 @@ pub(super) struct Shard {
     packed_bytes: usize,
     /// Blocks that may go to a cache device and had to leave.
     left: Vec<Offered>,
+    census: CacheCensus,
 }
 
 /// A block to be kept.
@@ -165,6 +231,10 @@ pub(super) struct New<'a> {
     pub(super) packed: Option<&'a Arc<IoBuf>>,
     /// Its pointer, if it may go to a cache device.
     pub(super) origin: Option<Box<Blkptr>>,
+    /// File data.
+    pub(super) is_data: bool,
+    /// A cache device may have it, if there is one.
+    pub(super) may_leave: bool,
 }
 
 impl Shard {
@@ -185,13 +255,38 @@ impl Shard {
         (self.bytes(), self.packed_bytes)
     }
 
+    pub(super) fn blocks(&self) -> u64 {
+        self.census.blocks
+    }
+
+    pub(super) fn census(&self) -> CacheCensus {
+        CacheCensus { ghosts: self.ghosts.bytes, ..self.census }
+    }
+
+    /// Notes that a block was read ahead.
+    pub(super) fn note_ahead(&mut self, key: &Key, ahead: Ahead) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.ahead = Some(ahead);
+        }
+    }
+
     pub(super) fn has(&self, key: &Key) -> bool {
         self.entries.contains_key(key)
     }
 
-    pub(super) fn get(&mut self, key: &Key) -> Option<Found> {
+    /// The block, if it is there. Whoever waited for it while it was read ahead is no later user of it.
+    pub(super) fn get(&mut self, key: &Key, waited: bool) -> Option<Found> {
         let entry = self.entries.get_mut(key)?;
         entry.uses = (entry.uses + 1).min(USES_MAX);
+        match entry.place {
+            Place::Small | Place::Cold => self.census.small_hits += 1,
+            Place::Main => self.census.main_hits += 1,
+        }
+        match entry.ahead.take().filter(|_| !waited) {
+            Some(Ahead::Predicted) => self.census.predicted_hits += 1,
+            Some(Ahead::Planned) => self.census.planned_hits += 1,
+            None => {}
+        }
         match (&entry.data, &entry.packed) {
             (Some(data), _) => Some(Found::Unpacked(data.clone())),
             (None, Some(packed)) => Some(Found::Packed(packed.clone())),
@@ -200,8 +295,10 @@ impl Shard {
     }
 
     pub(super) fn insert(&mut self, key: Key, new: New<'_>, room: usize) {
-        let New { data, packed, origin } = new;
+        let New { data, packed, origin, is_data, may_leave } = new;
         let (mut before, was_ghost) = (self.take(&key), self.ghosts.take(&key));
+        self.census.ghost_hits += u64::from(was_ghost);
+        let may_leave = may_leave || before.as_ref().is_some_and(|before| before.may_leave);
         let origin = origin.or_else(|| before.as_mut()?.origin.take());
         let (place, uses) = match before {
             Some(Entry { place: Place::Small, uses, .. }) => (Place::Small, uses),
@@ -214,7 +311,10 @@ impl Shard {
             return;
         }
         let packed = packed.filter(|packed| needed + packed.memory_bytes() <= room).cloned();
-        let entry = Entry { data: Some(data.clone()), packed, origin, place, uses, ticket: 0 };
+        let logical = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let data = Some(data.clone());
+        let entry =
+            Entry { data, packed, origin, place, uses, is_data, may_leave, ahead: None, logical, ticket: 0 };
         self.put(key, entry);
         self.shrink_to(room);
     }
@@ -228,6 +328,7 @@ impl Shard {
         entry.ticket = self.tickets;
         let (ticket, bytes) = (entry.ticket, entry.bytes());
         self.packed_bytes += entry.packed_bytes();
+        self.census += &entry.census();
         let queue = self.queue(entry.place);
         queue.tickets.push_back((key, ticket));
         queue.blocks += 1;
@@ -238,11 +339,24 @@ impl Shard {
     fn take(&mut self, key: &Key) -> Option<Entry> {
         let entry = self.entries.remove(key)?;
         self.packed_bytes -= entry.packed_bytes();
+        self.leave_out(&entry.census());
         let queue = self.queue(entry.place);
         queue.blocks -= 1;
         queue.bytes -= entry.bytes();
         self.sweep(entry.place);
         Some(entry)
+    }
+
+    /// Takes a block out of the sums.
+    fn leave_out(&mut self, gone: &CacheCensus) {
+        let census = &mut self.census;
+        census.blocks -= gone.blocks;
+        census.small -= gone.small;
+        census.main -= gone.main;
+        census.cold -= gone.cold;
+        census.stored_bytes -= gone.stored_bytes;
+        census.logical_bytes -= gone.logical_bytes;
+        census.unpacked_bytes -= gone.unpacked_bytes;
     }
 
     /// Drops tickets of blocks that left, once most are of those.
@@ -297,11 +411,23 @@ impl Shard {
                 self.put(key, Entry { data: None, place: Place::Cold, uses: 0, ..entry });
             }
             _ => {
-                self.ghosts.add(&key, self.entries.len() + 64);
+                self.ghosts.add(&key, &entry, self.entries.len() + 64);
+                self.count_evicted(&entry);
                 self.left.extend(offered(entry));
             }
         }
         true
+    }
+
+    fn count_evicted(&mut self, entry: &Entry) {
+        let census = &mut self.census;
+        census.evicted += 1;
+        let bytes = match (entry.may_leave, entry.place) {
+            (false, _) => &mut census.evicted_barred_bytes,
+            (true, Place::Small | Place::Cold) => &mut census.evicted_small_bytes,
+            (true, Place::Main) => &mut census.evicted_main_bytes,
+        };
+        *bytes += entry.lengths().total();
     }
 
     /// Blocks that may go to a cache device and had to leave since this was asked last.
@@ -322,5 +448,15 @@ impl Shard {
         assert_eq!(self.packed_bytes, self.entries.values().map(Entry::packed_bytes).sum::<usize>());
         assert!(self.entries.values().all(|entry| entry.data.is_some() != (entry.place == Place::Cold)));
         assert!(self.ghosts.known.len() <= self.ghosts.order.len());
+        let mut sums = CacheCensus::default();
+        self.entries.values().for_each(|entry| sums += &entry.census());
+        let counted = self.census();
+        let held = |census: &CacheCensus| (census.blocks, census.small, census.main, census.cold);
+        assert_eq!(held(&counted), held(&sums));
+        let forms = |census: &CacheCensus| (census.stored_bytes, census.logical_bytes, census.unpacked_bytes);
+        assert_eq!(forms(&counted), forms(&sums));
+        let mut ghosts = CachedBytes::default();
+        self.ghosts.known.values().for_each(|ghost| ghosts += ghost.lengths());
+        assert_eq!(counted.ghosts, ghosts);
     }
 }

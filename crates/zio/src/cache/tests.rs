@@ -150,6 +150,10 @@ fn a_cold_block_is_kept_as_it_is_stored() {
     assert!(cache.stats().packed_bytes <= stats.packed_bytes, "too large to be worth its room");
 }
 
+fn new<'a>(data: &'a Arc<IoBuf>, packed: Option<&'a Arc<IoBuf>>, place: u64) -> New<'a> {
+    New { data, packed, origin: None, is_data: place.is_multiple_of(2), may_leave: place.is_multiple_of(3) }
+}
+
 /// What a shard may do, and a map that forgets nothing beside it: whatever is found is what was
 /// inserted last, forgotten blocks are gone, and sums are exact after each step.
 #[test]
@@ -169,7 +173,7 @@ fn a_shard_equals_its_plain_twin() {
                 0..4 => {
                     let data = Arc::new(IoBuf::copy_of(&vec![draw(256) as u8; 512 << draw(5)]));
                     let packed = (draw(2) == 0).then(|| Arc::new(IoBuf::copy_of(&data[..data.len() / 4])));
-                    shard.insert(key, New { data: &data, packed: packed.as_ref(), origin: None }, room);
+                    shard.insert(key, new(&data, packed.as_ref(), place), room);
                     twin.insert(place, (data, packed));
                 }
                 4 => {
@@ -180,13 +184,13 @@ fn a_shard_equals_its_plain_twin() {
                     room = 10_000 + draw(60_000) as usize;
                     shard.shrink_to(room);
                 }
-                _ => match shard.get(&key) {
+                _ => match shard.get(&key, false) {
                     None => {}
                     Some(Found::Unpacked(data)) => assert_eq!(data[..], twin[&place].0[..]),
                     Some(Found::Packed(packed)) => {
                         let (data, stored) = &twin[&place];
                         assert_eq!(packed[..], stored.as_ref().expect("it has one")[..]);
-                        shard.insert(key, New { data, packed: stored.as_ref(), origin: None }, room);
+                        shard.insert(key, new(data, stored.as_ref(), place), room);
                     }
                 },
             }
@@ -194,4 +198,35 @@ fn a_shard_equals_its_plain_twin() {
             assert!(shard.held().0 <= room);
         }
     }
+}
+
+#[test]
+fn queues_hits_and_evictions_are_counted_by_block() {
+    let cache = Cache::new(16 << 20);
+    let len = 64 << 10;
+    cache.insert(&block(0, 1), Keep::Yes, &bytes(len), None);
+    cache.note_ahead(&block(0, 1), Ahead::Predicted);
+    assert_eq!(cache.stats().census.small.total(), len as u64);
+    for _ in 0..3 {
+        assert!(cache.get(&block(0, 1)).is_some());
+    }
+    let census = cache.stats().census;
+    assert_eq!((census.small_hits, census.main_hits, census.predicted_hits), (3, 0, 1));
+    for place in 1..2000 {
+        cache.insert(&block(place, 1), Keep::Yes, &bytes(len), None);
+    }
+    let stats = cache.stats();
+    assert_eq!(stats.census.main.total(), len as u64, "what was used stays");
+    assert_eq!(stats.census.evicted + stats.census.blocks, 2000);
+    assert!(stats.blocks_most >= stats.census.blocks && stats.blocks_most < 2000, "{stats:?}");
+    assert!(stats.census.ghosts.total() > 0);
+    assert_eq!(stats.census.stored_bytes, stats.census.logical_bytes, "nothing is packed");
+    let evicted = stats.census.evicted_small_bytes + stats.census.evicted_barred_bytes;
+    assert_eq!(evicted, stats.census.evicted * len as u64);
+    // The block that left last is remembered.
+    let gone = (1..2000).rev().map(|place| block(place, 1)).find(|block| !cache.has(block)).expect("evicted");
+    cache.insert(&gone, Keep::Yes, &bytes(len), None);
+    assert!(cache.get(&gone).is_some());
+    let census = cache.stats().census;
+    assert_eq!((census.ghost_hits, census.main_hits), (1, 1), "a ghost comes back into main");
 }

@@ -12,6 +12,7 @@ use ondisk::sa::{
 use ondisk::swap::words;
 use ondisk::{ByteOrder, ObjectType, OndiskError};
 
+const WORD_BYTES: usize = 8;
 const WHAT: &str = "system attributes";
 
 /// Where a value lies.
@@ -155,12 +156,12 @@ impl SaImage {
         self.spill.as_deref()
     }
 
-    /// Whether the object has every attribute without which it cannot be a file.
+    /// Checks that the object has each attribute that a file needs, in the right length.
     ///
     /// # Errors
     /// [`ZplError::Decode`] naming the missing one.
     pub fn check_complete(&self) -> Result<(), ZplError> {
-        const NEEDED: [ZplAttr; 12] = [
+        const WORDS: [ZplAttr; 8] = [
             ZplAttr::Mode,
             ZplAttr::Size,
             ZplAttr::Gen,
@@ -169,17 +170,19 @@ impl SaImage {
             ZplAttr::Parent,
             ZplAttr::Flags,
             ZplAttr::Links,
-            ZplAttr::Atime,
-            ZplAttr::Mtime,
-            ZplAttr::Ctime,
-            ZplAttr::Crtime,
         ];
-        for attr in NEEDED {
-            if self.get(attr).is_none() {
-                return Err(OndiskError::Missing { what: WHAT, name: attr.name().to_owned() }.into());
-            }
+        const TIMES: [ZplAttr; 4] = [ZplAttr::Atime, ZplAttr::Mtime, ZplAttr::Ctime, ZplAttr::Crtime];
+        /// Words that not every object has.
+        const OTHERS: [ZplAttr; 4] = [ZplAttr::Xattr, ZplAttr::Rdev, ZplAttr::Projid, ZplAttr::DaclCount];
+        // A registry that was forged can give an attribute another length.
+        let lacks = |attr, len| self.get(attr).is_none_or(|bytes| bytes.len() != len);
+        let words = WORDS.into_iter().filter(|attr| lacks(*attr, WORD_BYTES));
+        let times = TIMES.into_iter().filter(|attr| lacks(*attr, 2 * WORD_BYTES));
+        let others = OTHERS.into_iter().filter(|attr| self.get(*attr).is_some() && lacks(*attr, WORD_BYTES));
+        match words.chain(times).chain(others).next() {
+            Some(attr) => Err(OndiskError::Missing { what: WHAT, name: attr.name().to_owned() }.into()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn bytes(&self, slot: Slot) -> &[u8] {

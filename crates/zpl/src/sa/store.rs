@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dmu::zap::{Zap, ZapValue};
 use dmu::{AnyTransaction, DnodeSpec, Estimate, Objset, Step, Tx};
+use env::boxed;
 use ondisk::sa::{LAYOUTS, REGISTRY, SaAttr};
 use ondisk::{ObjectType, OndiskError};
 use parking_lot::RwLock;
@@ -29,6 +30,7 @@ impl SaStore {
     ///
     /// # Errors
     /// Those of writing.
+    #[boxed]
     pub async fn format(os: &Arc<Objset>, tx: &Tx, salt: u64) -> Result<ObjectId> {
         let zap = new_zap(os, tx, ObjectType::SA_MASTER_NODE, salt).await?;
         Ok(zap.blocks().object())
@@ -38,6 +40,7 @@ impl SaStore {
     ///
     /// # Errors
     /// When a table cannot be read or makes no sense.
+    #[boxed]
     pub async fn open(os: &Arc<Objset>, master: ObjectId, salt: u64) -> Result<Self> {
         let zap = Zap::open(os.hold(master).await?).await?;
         let registry = match zap.lookup_u64(REGISTRY.as_bytes()).await? {
@@ -77,7 +80,8 @@ impl SaStore {
     /// before planning the one that stores the result.
     ///
     /// # Errors
-    /// [`ZplError::TooBig`]; those of writing the tables.
+    /// [`ZplError::TooBig`]; those of writing the tables; damage when the tables have no place for an attribute.
+    #[boxed]
     pub async fn build(&self, attrs: &SaAttrs, capacity: usize) -> Result<SaImage> {
         loop {
             let (built, unregistered) = {
@@ -86,7 +90,10 @@ impl SaStore {
             };
             match built {
                 Built::Ready { bonus, spill } if !unregistered => {
-                    return self.parse(ObjectType::SA, bonus, spill);
+                    let image = self.parse(ObjectType::SA, bonus, spill)?;
+                    // Tables that were forged can lose attributes.
+                    image.check_complete()?;
+                    return Ok(image);
                 }
                 Built::Ready { .. } => self.grow(&[]).await?,
                 Built::NeedsLayouts(missing) => self.grow(&missing).await?,
@@ -98,6 +105,7 @@ impl SaStore {
     ///
     /// # Errors
     /// As there.
+    #[boxed]
     pub async fn build_in(&self, tx: &Tx, attrs: &SaAttrs, capacity: usize) -> Result<SaImage> {
         let first = self.with(|tables| attrs.build(tables, capacity))?;
         if let Built::NeedsLayouts(missing) = &first {

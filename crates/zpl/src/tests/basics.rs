@@ -207,6 +207,26 @@ fn unlinked_open_files_live_until_the_last_close() {
 }
 
 #[test]
+fn the_last_attributes_of_what_is_freed_are_reported() {
+    run(async |_, zfs| {
+        let freed = std::sync::Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let seen = std::sync::Arc::clone(&freed);
+        zfs.on_freed(Box::new(move |last| seen.lock().push((last.object, last.links, last.size))));
+        let (small, open) = (file(&zfs, zfs.root(), "small").await, file(&zfs, zfs.root(), "open").await);
+        zfs.write(open, 0, b"12345", WriteFlags::default()).await.unwrap();
+        zfs.link(small, zfs.root(), b"again").await.unwrap();
+        zfs.open_object(open).await.unwrap();
+        for name in ["small", "open"] {
+            zfs.unlink(zfs.root(), name.as_bytes()).await.unwrap();
+        }
+        assert_eq!(*freed.lock(), [], "one has a name, and one is open");
+        zfs.unlink(zfs.root(), b"again").await.unwrap();
+        zfs.close(open).await.unwrap();
+        assert_eq!(*freed.lock(), [(small, 0, 0), (open, 0, 5)]);
+    });
+}
+
+#[test]
 fn unlinked_open_files_are_freed_at_the_next_mount() {
     run(async |world: std::sync::Arc<World>, zfs| {
         let object = file(&zfs, zfs.root(), "f").await;

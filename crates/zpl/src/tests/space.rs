@@ -36,6 +36,21 @@ fn data_that_no_txg_has_written_yet_counts_as_allocated() {
 }
 
 #[test]
+fn data_that_no_txg_has_written_yet_counts_in_all_copies() {
+    run(async |world: Arc<World>, zfs| {
+        let object = file(&zfs, zfs.root(), "f").await;
+        let mut props = zfs.objset().props();
+        props.data.copies = 2;
+        zfs.objset().set_props(props);
+        write(&zfs, object, 0, &noise(&zfs, 3 * MIB)).await;
+        let dirty = sectors(&zfs, object).await;
+        world.sync(&zfs).await;
+        assert_eq!((dirty * SECTOR_BYTES) >> 20, 6);
+        assert_eq!((sectors(&zfs, object).await * SECTOR_BYTES) >> 20, 6);
+    });
+}
+
+#[test]
 fn a_block_that_is_written_again_is_not_counted_twice() {
     run(async |world: Arc<World>, zfs| {
         let object = file(&zfs, zfs.root(), "f").await;

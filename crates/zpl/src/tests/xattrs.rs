@@ -289,6 +289,37 @@ fn an_attribute_that_comes_or_goes_changes_the_time_of_its_object() {
 }
 
 #[test]
+fn the_ctime_goes_forward_with_each_change_though_the_clock_is_behind() {
+    run_with(SYSTEM, async |world: Arc<World>, zfs| {
+        let object = file(&zfs, zfs.root(), "f").await;
+        let ctime = async || zfs.attributes(object).await.unwrap().ctime;
+        let change = async |set| {
+            zfs.set_attributes(object, set).await.unwrap();
+        };
+        let kernel = async |ctime| change(SetAttributes { ctime: Some(ctime), ..Default::default() }).await;
+        let mut last = Timestamp::from(world.env.wall_clock() + std::time::Duration::from_millis(15));
+        kernel(last).await;
+        for round in 0..20 {
+            match round % 5 {
+                0 => set(&zfs, object, "user.a", &[round]).await,
+                1 => drop(zfs.write(object, 0, &[round], WriteFlags::default()).await.unwrap()),
+                2 => change(SetAttributes { permissions: Some(round.into()), ..Default::default() }).await,
+                3 => change(SetAttributes { size: Some(round.into()), ..Default::default() }).await,
+                _ => drop(zfs.link(object, zfs.root(), &[b'l', round]).await.unwrap()),
+            }
+            let now = ctime().await;
+            assert!(now > last, "{round}: {now:?} after {last:?}");
+            last = now;
+        }
+        assert!(Timestamp::from(world.env.wall_clock()) < last, "the clock is behind");
+        kernel(world.env.wall_clock().into()).await;
+        assert_eq!(ctime().await, last, "the clock of a kernel is behind, too");
+        kernel(last.next()).await;
+        assert_eq!(ctime().await, last.next());
+    });
+}
+
+#[test]
 fn without_extended_attributes_none_can_be_set() {
     run_with(ZfsOptions { xattr: XattrPolicy::Off, ..SYSTEM }, async |_, zfs| {
         let object = file(&zfs, zfs.root(), "f").await;

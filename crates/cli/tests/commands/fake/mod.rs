@@ -120,7 +120,13 @@ impl State {
         let facts = [("used", 98_304), ("available", 41_943_040), ("referenced", 24_576)];
         let mut props: Props = facts.map(|(n, v)| (n.to_owned(), fact(Value::Number(v)))).into();
         props.insert("type".into(), fact(kind.word()));
-        DatasetInfo { name: name.to_owned(), kind, createtxg: self.next_guid, props }
+        DatasetInfo {
+            name: name.to_owned(),
+            kind,
+            createtxg: self.next_guid,
+            props,
+            received: BTreeMap::new(),
+        }
     }
 
     fn mount(&mut self, name: &str) -> Done {
@@ -268,6 +274,7 @@ impl FakeService {
     }
 }
 
+#[async_trait::async_trait]
 impl Service for FakeService {
     async fn let_note(&self, _: u32, _: &str) {}
 
@@ -325,6 +332,9 @@ impl Service for FakeService {
     }
     async fn pool_split(&self, call: PoolSplit) -> Done<SplitOff> {
         self.state().pool(&call.pool).map(|_| SplitOff::default())
+    }
+    async fn pool_prefetch(&self, call: PoolPrefetch) -> Done {
+        self.state().pool(&call.pool).map(|_| ())
     }
     async fn pool_reopen(&self, call: PoolReopen) -> Done {
         self.state().pool(&call.pool).map(|_| ())
@@ -426,6 +436,9 @@ impl Service for FakeService {
     async fn pool_io(&self, call: PoolIo) -> Done<PoolIoInfo> {
         self.state().pool(&call.pool).map(|_| PoolIoInfo::default())
     }
+    async fn pool_counts(&self, call: PoolCounts) -> Done<PoolCounted> {
+        self.state().pool(&call.pool).map(|_| PoolCounted::default())
+    }
     async fn pool_log_facts(&self, call: PoolLogFacts) -> Done<LogFacts> {
         self.state().pool(&call.pool).map(|_| LogFacts::default())
     }
@@ -493,13 +506,20 @@ impl Service for FakeService {
     }
     async fn dataset_list(&self, call: DatasetList) -> Done<Vec<DatasetInfo>> {
         let mut state = self.state();
+        let has_snapshots = !call.without_snapshots;
         let Some(root) = call.root else {
-            let meant = |d: &&DatasetInfo| call.bookmarks || d.kind != DatasetKind::Bookmark;
+            let meant = |d: &&DatasetInfo| match d.kind {
+                DatasetKind::Bookmark => call.bookmarks,
+                DatasetKind::Snapshot => has_snapshots,
+                DatasetKind::Filesystem | DatasetKind::Volume => true,
+            };
             return Ok(state.datasets.values().filter(meant).cloned().collect());
         };
         state.open(&root)?;
         let below = |name: &str| name[root.len()..].matches(['/', '@', '#']).count() as u32;
-        let is_told = |name: &str| call.bookmarks || name == root || !name.contains('#');
+        let is_told = |name: &str| {
+            name == root || (call.bookmarks || !name.contains('#')) && (has_snapshots || !name.contains('@'))
+        };
         let is_within = |name: &str| names::is_within(names::head_of(name), &root) || name == root;
         let meant = |d: &&DatasetInfo| {
             is_within(&d.name) && is_told(&d.name) && call.depth.is_none_or(|depth| below(&d.name) <= depth)
@@ -617,6 +637,9 @@ impl Service for FakeService {
         Ok(Vec::new())
     }
     async fn process_siblings(&self, _: ProcessSiblings) -> Done {
+        Ok(())
+    }
+    async fn process_hold(&self, _: ProcessHold) -> Done {
         Ok(())
     }
     async fn process_memory(&self, _: ProcessMemory) -> Done {

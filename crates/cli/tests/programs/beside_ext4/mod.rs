@@ -2,34 +2,33 @@
 //! same results.
 //!
 //! ```text
-//!  test ─► pool, image of ext4 ─► itself in a mount namespace, as root: mounts the image
-//!                                   │ for each file system: makes the directories of all probes
-//!                                   ├─► itself as each user: does that user's probes, prints results
-//!                                   └─ reads what the probes have left behind, and compares
+//!  test ─► stage, as root: for each file system, makes the directories of all probes
+//!           ├─► itself as each user: does that user's probes, prints results
+//!           └─ reads what the probes have left behind, and compares
 //! ```
 //! Each difference that is accepted stands in [`ACCEPTED`] with its reason, and in
 //! `docs/mounting.md`.
 
 mod probes;
+mod stage;
+mod strangers;
+mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use oracle::needs::Need;
 use rustix::fs::Mode;
 
 use crate::mounted::bounded;
-use crate::shell::{ok, sh};
+use crate::shell::ok;
 use probes::{IDENTITIES, Identity, OLD_SECS, Probe, SET_SECS};
+use stage::Ext4Stage;
 
 const NAME: &str = "beside_ext4::rights_and_attributes_are_those_of_ext4";
-/// Of the process in the namespace: the directory of the test, and the pool's mount.
-const INSIDE: &str = "SAWMILL_TEST_DIRECTORY";
-const MOUNT: &str = "SAWMILL_TEST_MOUNT";
 /// Of a process that does probes: the file system, and whose probes.
 const PROBED: &str = "SAWMILL_TEST_PROBED";
 const AS: &str = "SAWMILL_TEST_AS";
@@ -191,35 +190,10 @@ fn rights_and_attributes_are_those_of_ext4() {
             IDENTITIES.iter().find(|one| identity == one.name).expect("known"),
         );
     }
-    if let (Some(dir), Some(mount)) = (std::env::var_os(INSIDE), std::env::var_os(MOUNT)) {
-        return compare(Path::new(&dir), Path::new(&mount));
+    match Ext4Stage::inside() {
+        Some(stage) => compare(&stage),
+        None => Ext4Stage::around(NAME, &["python3"]),
     }
-    let Some(world) = crate::world(&["mkfs.ext4", "losetup", "setpriv", "unshare", "python3"]) else {
-        return;
-    };
-    world.zfs("create -o acltype=posix tank/fs");
-    let dir = tempfile::tempdir().expect("a directory");
-    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("permissions");
-    sh("truncate -s 512M image; mkfs.ext4 -q -F -I 256 -N 100000 image; mkdir ext4", dir.path());
-    // A user cannot start a program in a directory of root's.
-    let this = std::env::current_exe().expect("this program");
-    fs::copy(this, dir.path().join("probe")).expect("a copy");
-    if !can_loop() {
-        return Need::Loop.is_missing("no loop device can be set up");
-    }
-    let mut inside = bounded(Path::new("unshare"));
-    inside.args(["--mount", "--", &dir.path().join("probe").display().to_string()]);
-    inside.args(["--exact", NAME, "--nocapture"]);
-    inside.env(INSIDE, dir.path()).env(MOUNT, world.root().join("fs"));
-    let output = inside.output().expect("unshare runs");
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
-    assert!(output.status.success() && out.contains("1 passed"), "{}\n{out}{err}", output.status);
-    world.finish();
-}
-
-fn can_loop() -> bool {
-    Path::new("/dev/loop-control").exists()
-        && Command::new("losetup").arg("--find").output().is_ok_and(|output| output.status.success())
 }
 
 /// Does the probes of one identity, and prints their results.
@@ -236,13 +210,10 @@ fn probe_as(root: &Path, identity: &Identity) {
     }
 }
 
-/// Runs in a mount namespace of its own.
-fn compare(dir: &Path, mount: &Path) {
-    let ext4 = dir.join("ext4");
-    ok(Command::new("mount").args(["-o", "loop"]).arg(dir.join("image")).arg(&ext4));
+fn compare(stage: &Ext4Stage) {
     let probes = Probe::all();
     assert!(probes.len() >= PROBES_MIN, "{} probes", probes.len());
-    let [ours, theirs] = [mount, &ext4].map(|root| outcomes(dir, root, &probes));
+    let [ours, theirs] = [&stage.ours, &stage.ext4].map(|root| outcomes(stage, root, &probes));
     let mut unknown = Vec::new();
     let mut differing = BTreeSet::new();
     for (probe, (ours, theirs)) in probes.iter().zip(ours.iter().zip(&theirs)) {
@@ -276,14 +247,14 @@ fn compare(dir: &Path, mount: &Path) {
 }
 
 /// What each probe came to on a file system: the result, and what is left.
-fn outcomes(dir: &Path, root: &Path, probes: &[Probe]) -> Vec<String> {
+fn outcomes(stage: &Ext4Stage, root: &Path, probes: &[Probe]) -> Vec<String> {
     probes.iter().for_each(|probe| probe.prepare(root));
     let before: Vec<_> = probes.iter().map(|probe| changed(&probe.place(root))).collect();
     let mut results = BTreeMap::new();
     for identity in IDENTITIES {
         let mut command = as_identity(identity);
-        command.arg(dir.join("probe")).args(["--exact", NAME, "--nocapture", "--test-threads=1"]);
-        command.env_remove(INSIDE).env(PROBED, root).env(AS, identity.name).current_dir("/");
+        stage.run_test(&mut command, NAME);
+        command.env(PROBED, root).env(AS, identity.name);
         read_results(&ok(&mut command), &mut results);
     }
     map_files(root, probes, &mut results);
@@ -365,46 +336,20 @@ fn map_files(root: &Path, probes: &[Probe], results: &mut BTreeMap<usize, String
     read_results(&crate::shell::text("python3", &output), results);
 }
 
-/// All below a directory, and the directory, by their paths.
-fn all(place: &Path) -> BTreeMap<String, PathBuf> {
-    let mut found = BTreeMap::from([(String::from("."), place.to_owned())]);
-    let mut dirs = vec![place.to_owned()];
-    while let Some(dir) = dirs.pop() {
-        for entry in fs::read_dir(&dir).expect("a directory") {
-            let path = entry.expect("an entry").path();
-            let is_directory = fs::symlink_metadata(&path).expect("it is there").is_dir();
-            dirs.extend(is_directory.then(|| path.clone()));
-            let name = path.strip_prefix(place).expect("below").display().to_string();
-            found.insert(name, path);
-        }
-    }
-    found
-}
-
 /// When each was changed last.
 fn changed(place: &Path) -> BTreeMap<String, (i64, i64)> {
     let time = |path: &Path| {
         let found = fs::symlink_metadata(path).expect("it is there");
         (found.ctime(), found.ctime_nsec())
     };
-    all(place).into_iter().map(|(name, path)| (name, time(&path))).collect()
+    tree::all(place).into_iter().map(|(name, path)| (name, time(&path))).collect()
 }
 
-/// What a probe has left behind. Directories have sizes of their own on each file system.
+/// What a probe has left behind.
 fn left(place: &Path, before: &BTreeMap<String, (i64, i64)>) -> String {
     let mut text = String::new();
-    for (name, path) in all(place) {
+    for (name, path) in tree::all(place) {
         let found = fs::symlink_metadata(&path).expect("it is there");
-        let kind = found.file_type();
-        let what = if kind.is_symlink() {
-            format!("-> {}", fs::read_link(&path).expect("a link").display())
-        } else if kind.is_char_device() {
-            format!("device {}", found.rdev())
-        } else if kind.is_file() {
-            format!("{} bytes", found.len())
-        } else {
-            String::new()
-        };
         let mtime = match found.mtime() {
             OLD_SECS => "old",
             SET_SECS => "set",
@@ -412,26 +357,11 @@ fn left(place: &Path, before: &BTreeMap<String, (i64, i64)>) -> String {
         };
         let is_same = before.get(&name) == Some(&(found.ctime(), found.ctime_nsec()));
         let ctime = if is_same { "same" } else { "changed" };
-        let (mode, links) = (found.mode(), found.nlink());
-        let owners = format!("{}:{}", found.uid(), found.gid());
-        text += &format!("\n    {name} {mode:o} {owners} {links} {what} {mtime} {ctime}");
-        if !kind.is_symlink() {
-            text += &attributes(&path);
+        let (rights, kind) = (tree::rights(&found), tree::kind(&path, &found));
+        text += &format!("\n    {name} {rights} {kind} {mtime} {ctime}");
+        if !found.is_symlink() {
+            text += &tree::attributes(&path);
         }
-    }
-    text
-}
-
-fn attributes(path: &Path) -> String {
-    let mut names = vec![0_u8; 4096];
-    let len = rustix::fs::listxattr(path, &mut names).expect("names");
-    let names: BTreeSet<&[u8]> =
-        names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty()).collect();
-    let mut text = String::new();
-    for name in names {
-        let mut value = [0_u8; 256];
-        let len = rustix::fs::getxattr(path, name, &mut value).expect("a value");
-        text += &format!(" {}={}", name.escape_ascii(), value[..len].escape_ascii());
     }
     text
 }

@@ -9,7 +9,7 @@
 
 use dmu::zap::{Zap, ZapSpec, int_name};
 use dmu::{SpaceDelta, Tx};
-use env::impatient;
+use env::{boxed, impatient};
 use ondisk::mos::directory;
 use ondisk::{Blkptr, ObjectType};
 use units::ObjectId;
@@ -48,9 +48,10 @@ impl Dsl {
         Ok(true)
     }
 
-    /// Whether blocks of clones wait to be freed by their livelists.
+    /// Whether blocks of clones wait to be freed by their livelists. The object with the livelists is
+    /// not opened, because a sync may free that object meanwhile.
     pub(crate) async fn has_deleted_clones(&self) -> Result<bool, DslError> {
-        Ok(self.deleted_clones().await?.is_some())
+        Ok(self.directory.lookup_u64(directory::DELETED_CLONES.as_bytes()).await?.is_some())
     }
 
     async fn deleted_clones(&self) -> Result<Option<Zap>, DslError> {
@@ -64,6 +65,7 @@ impl Dsl {
     ///
     /// # Errors
     /// Damage, and those of changing the MOS.
+    #[boxed]
     pub async fn take_from_deleted_clones(&self, tx: &Tx, limit: usize) -> Result<Vec<Blkptr>, DslError> {
         let Some(clones) = self.deleted_clones().await? else { return Ok(Vec::new()) };
         let (mut taken, mut lost) = (Vec::new(), SpaceDelta::default());

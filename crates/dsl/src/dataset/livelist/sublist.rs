@@ -7,7 +7,7 @@ use dmu::Tx;
 use dmu::zap::int_name;
 use ondisk::Blkptr;
 use ondisk::bpobj::entry_is_free;
-use units::ObjectId;
+use units::{ObjectId, VdevId};
 
 use crate::{Bpobj, Dsl, DslError};
 
@@ -15,31 +15,74 @@ use crate::{Bpobj, Dsl, DslError};
 /// part of a sync.
 const CONDENSED_MAX: u64 = 8;
 
-/// Those entries of a sublist whose blocks are still there, in their order. A block may have been born and freed several
-/// times, for it may be shared; and its place may have become another block's.
+/// Where a block lies: its first DVA, by which OpenZFS finds the `ALLOC` of a `FREE`.
+type PlaceOfBlock = (VdevId, u64);
+
+fn place_of(bp: &Blkptr) -> PlaceOfBlock {
+    let dva = bp.dva(0);
+    (dva.vdev, dva.offset.get())
+}
+
+/// How many times each of these was freed, and its `ALLOC` was not found yet.
+struct Unmatched<K>(HashMap<K, u64>);
+
+impl<K: Eq + std::hash::Hash> Unmatched<K> {
+    fn add(&mut self, key: K, times: u64) {
+        *self.0.entry(key).or_default() += times;
+    }
+
+    /// Takes one of them; false where there is none.
+    fn take(&mut self, key: &K) -> bool {
+        let Some(left) = self.0.get_mut(key).filter(|left| **left > 0) else { return false };
+        *left -= 1;
+        true
+    }
+
+    fn sum(&self) -> u64 {
+        self.0.values().sum()
+    }
+}
+
+/// Returns the entries of a sublist whose blocks are still there, in their order.
+///
+/// A block has several entries where files share the block. They have the same place and different
+/// births, because a clone of a block is born in the txg that makes the clone. So the place and the
+/// birth say which entry was freed. (test: pool's `a_shorter_livelist_keeps_the_reference_that_is_left`)
+/// A list that OpenZFS has shortened may have the birth of another reference, because OpenZFS
+/// compares the places only. Of such a list the places decide.
+/// (test: `a_reference_with_another_birth_is_freed_by_its_place`)
 pub(crate) async fn live(sublist: &Bpobj) -> Result<Vec<Blkptr>, DslError> {
     let mut entries = Vec::new();
     sublist.for_each(&mut |bps| entries.extend_from_slice(bps)).await?;
-    let mut freed: HashMap<_, u64> = HashMap::new();
-    let mut live = Vec::new();
-    // From the newest on, as what is freed was born before.
-    for bp in entries.into_iter().rev() {
-        let place = bp.dva(0);
-        let place = (place.vdev.get(), place.offset.get());
-        if entry_is_free(&bp) {
-            *freed.entry(place).or_default() += 1;
-        } else if let Some(left) = freed.get_mut(&place).filter(|left| **left > 0) {
-            *left -= 1;
-        } else {
-            live.push(bp);
-        }
-    }
-    let unmatched: u64 = freed.values().sum();
+    let (live, unmatched) = live_of(entries);
     if unmatched > 0 {
         tracing::warn!(list = %sublist.object(), unmatched, "a livelist has blocks freed that it did not have");
     }
-    live.reverse();
     Ok(live)
+}
+
+/// The entries that were not freed, and how many were freed and are not there.
+fn live_of(entries: Vec<Blkptr>) -> (Vec<Blkptr>, u64) {
+    let mut freed = Unmatched(HashMap::new());
+    let mut live = Vec::new();
+    // From the newest on, because what is freed was born before.
+    for bp in entries.into_iter().rev() {
+        let reference = (place_of(&bp), bp.birth());
+        if entry_is_free(&bp) {
+            freed.add(reference, 1);
+        } else if !freed.take(&reference) {
+            live.push(bp);
+        }
+    }
+    live.reverse();
+    let mut places = Unmatched(HashMap::new());
+    for ((place, _), times) in freed.0 {
+        places.add(place, times);
+    }
+    if places.sum() > 0 {
+        live.retain(|bp| !places.take(&place_of(bp)));
+    }
+    (live, places.sum())
 }
 
 impl Dsl {
@@ -92,4 +135,21 @@ impl Dsl {
 
 fn sum(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
     (a.0.saturating_add(b.0), a.1.saturating_add(b.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::life::bp;
+
+    #[test]
+    fn a_reference_with_another_birth_is_freed_by_its_place() {
+        let free = |block, born| bp(block, born).with_fill(1);
+        let alloc = |block, born| bp(block, born).with_fill(0);
+        let cloned = vec![alloc(1, 10), alloc(2, 10), alloc(1, 12), free(1, 10)];
+        assert_eq!(live_of(cloned), (vec![alloc(2, 10), alloc(1, 12)], 0), "the birth says which of two");
+        let shortened = vec![alloc(1, 10), alloc(2, 10), free(1, 12)];
+        assert_eq!(live_of(shortened), (vec![alloc(2, 10)], 0), "the place says which block");
+        assert_eq!(live_of(vec![alloc(1, 10), free(3, 10)]), (vec![alloc(1, 10)], 1));
+    }
 }

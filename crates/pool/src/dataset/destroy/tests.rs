@@ -20,6 +20,7 @@ async fn pool(sim: &Sim) -> std::sync::Arc<Pool> {
     };
     let spec = PoolSpec {
         name: "tank".into(),
+        stored_name: None,
         vdevs: vec![disk],
         root_props: Vec::new(),
         comment: None,

@@ -25,7 +25,7 @@ use vdev::Dtl;
 use zio::{Bookmark, Scrubbed, ZioError};
 
 use super::{Dtls, STORE_EVERY, max_txg};
-use crate::{Pool, PoolError};
+use crate::{BackgroundWork, Pool, PoolError};
 
 /// Blocks looked up at a time.
 const BATCH_BLOCKS: usize = 64;
@@ -53,11 +53,14 @@ struct Work {
 }
 
 impl Pool {
-    /// Works until the end, or until told to halt.
+    /// Reads the blocks until the last block, or until the work is halted.
     pub(super) async fn work_through(self: &Arc<Self>) -> Result<(), PoolError> {
         let mut work = self.taken_up().await?;
         let mut stored_at = self.env.now();
         while !self.scrubs.halting.load(Ordering::Acquire) {
+            if self.is_held_back(BackgroundWork::Scans).await {
+                continue;
+            }
             if work.stage == Stage::Between && !self.next_dataset(&mut work).await? {
                 return self
                     .in_sync(|pool, tx| async move { pool.end_scan(&tx, state::FINISHED).await })

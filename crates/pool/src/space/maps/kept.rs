@@ -16,6 +16,7 @@ use std::sync::Arc;
 use dmu::Dnode;
 use dmu::zap::Zap;
 use dsl::Dsl;
+use env::boxed;
 use metaslab::{Change, ChangeKind};
 use ondisk::mos::vdev_zap::POOL_CHECKPOINT_SM;
 use units::{ObjectId, VdevId};
@@ -73,6 +74,7 @@ impl SpaceMaps {
     ///
     /// # Errors
     /// When the map cannot be read, or is damaged: nothing has changed then.
+    #[boxed]
     pub async fn release_some(&self, at: &At<'_>) -> Result<bool, PoolError> {
         let first = || self.vdevs.lock().iter().find_map(|(&id, maps)| Some((id, maps.kept.clone()?)));
         let Some((vdev, dnode)) = first() else { return Ok(false) };

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use dmu::Dnode;
 use dmu::zap::{Zap, ZapSpec, int_name};
 use dsl::features::LOG_SPACEMAP;
+use env::boxed;
 use metaslab::{Changes, Unflushed};
 use ondisk::ObjectType;
 use ondisk::mos::directory::LOG_SPACEMAP_ZAP;
@@ -86,6 +87,7 @@ impl Logs {
     }
 
     /// Reads all logs; every metaslab is tracked already.
+    #[boxed]
     pub async fn read(&mut self, dsl: &dsl::Dsl, maps: &SpaceMaps) -> Result<(), PoolError> {
         let Some(zap) = log_zap(dsl).await? else { return Ok(()) };
         for entry in zap.all().await? {
@@ -126,6 +128,7 @@ impl Logs {
     }
 
     /// Writes what the txg changed to its log.
+    #[boxed]
     pub async fn append(
         &mut self,
         at: &At<'_>,
@@ -172,6 +175,7 @@ impl Logs {
 
     /// Brings the own maps of some metaslabs up to date, or of all; then drops the logs that
     /// nobody needs any more. To be done before the txg's own changes are taken.
+    #[boxed]
     pub async fn flush(&mut self, at: &At<'_>, maps: &SpaceMaps, all: bool) -> Result<(), PoolError> {
         let txg = at.tx.txg();
         let mut budget = if all { usize::MAX } else { self.share_of_a_group() };

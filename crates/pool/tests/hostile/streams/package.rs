@@ -17,7 +17,9 @@ const MEMORY_BYTES: u64 = 64 << 20;
 fn engine(host: &SimHost) -> Engine {
     let (env, machine, runner) = (host.env(), host.machine(), Arc::new(OnTheSpot));
     let ground = Ground { env, machine, front: None, runner };
-    Engine::new(ground, Options { cache: None, memory_bytes: MEMORY_BYTES, tuning: tuning(), pid: 1 })
+    let options =
+        Options { cache: None, cache_files: None, memory_bytes: MEMORY_BYTES, tuning: tuning(), pid: 1 };
+    Engine::new(ground, options)
 }
 
 /// Imports the pool, receives a package as `zfs receive` does, and exports the pool.

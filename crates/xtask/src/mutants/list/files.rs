@@ -65,6 +65,14 @@ pub const MUTANTS: &[Mutant] = &[
         lane: lib("sawmill-zpl", "an_attribute_that_comes_or_goes_changes_the_time_of_its_object"),
     },
     Mutant {
+        name: "change-sets-ctime-back",
+        what: "A change sets the ctime to the clock, though the last ctime is a little later because the clock stands still.",
+        file: "crates/zpl/src/znode.rs",
+        old: "if is_just_ahead(last, now) { last.next() } else { now }",
+        new: "if is_just_ahead(last, now) && !MUTANT { last.next() } else { now }",
+        lane: lib("sawmill-zpl", "the_ctime_goes_forward_with_each_change_though_the_clock_is_behind"),
+    },
+    Mutant {
         name: "project-quota-not-in-df",
         what: "The space of a directory (df) ignores the quota of its project.",
         file: "crates/zpl/src/quota.rs",

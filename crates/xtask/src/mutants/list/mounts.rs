@@ -4,6 +4,14 @@ use super::{Mutant, test};
 
 pub const MUTANTS: &[Mutant] = &[
     Mutant {
+        name: "dead-mounts-stay-dead",
+        what: "After a kill, only the mounts that properties ask for are made again.",
+        file: "crates/engine/src/mounting.rs",
+        old: "let mut due = self.orphans(&held).await;",
+        new: "let mut due = if MUTANT { Vec::new() } else { self.orphans(&held).await };",
+        lane: test("sawmill-cli", "programs", "what_was_mounted_is_mounted_again_after_a_kill"),
+    },
+    Mutant {
         name: "rename-forgets-the-mount",
         what: "A rename that keeps the mount leaves the mount under the old name of the dataset.",
         file: "crates/engine/src/rename.rs",
@@ -39,13 +47,13 @@ pub const MUTANTS: &[Mutant] = &[
         lane: test("sawmill-cli", "programs", "what_is_refused_has_changed_nothing"),
     },
     Mutant {
-        name: "unmount-leaves-what-inherits",
-        what: "An unmount leaves the file systems mounted that inherit the mount point.",
+        name: "unmount-leaves-what-is-below",
+        what: "An unmount leaves the file systems below mounted.",
         file: "crates/engine/src/mounting.rs",
-        old: "let mut those: Vec<_> = self.mounts.entries().into_iter().filter(inherits).collect();",
-        new: r#"let meant = |other: &Arc<Entry>| inherits(other) && !MUTANT;
+        old: "let mut those: Vec<_> = self.mounts.entries().into_iter().filter(is_below).collect();",
+        new: r#"let meant = |other: &Arc<Entry>| is_below(other) && !MUTANT;
         let mut those: Vec<_> = self.mounts.entries().into_iter().filter(meant).collect();"#,
-        lane: test("sawmill-cli", "programs", "an_unmount_takes_along_what_inherits_its_place"),
+        lane: test("sawmill-cli", "programs", "an_unmount_takes_along_its_descendants"),
     },
     Mutant {
         name: "mount-writes-to-a-replica",

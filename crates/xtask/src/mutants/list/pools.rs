@@ -47,6 +47,41 @@ pub const MUTANTS: &[Mutant] = &[
         lane: test("sawmill-pool", "crash", "a_power_cut_while_vdevs_are_added_leaves_all_of_them_or_none"),
     },
     Mutant {
+        name: "error-scrub-forgets-all",
+        what: "An error scrub takes each block off the list of errors, also a block that still cannot be read.",
+        file: "crates/pool/src/scan/error_scrub.rs",
+        old: "Ok(Some(bp)) => match self.zio.scrub(&bp, bookmark).await {",
+        new: r#"Ok(Some(bp)) => match self.zio.scrub(&bp, bookmark).await {
+                    Err(_) if MUTANT => {}"#,
+        lane: test(
+            "sawmill-pool",
+            "workloads",
+            "an_error_scrub_takes_off_the_list_what_is_whole_again_or_gone_and_nothing_else",
+        ),
+    },
+    Mutant {
+        name: "error-scrub-passes-over-snapshots",
+        what: "An error scrub takes a block off the list of errors that a snapshot still has.",
+        file: "crates/pool/src/scan/error_scrub.rs",
+        old: "roots.push(self.dsl.dataset(snapshot.dataset).await?.bp);",
+        new: "roots.extend(Some(self.dsl.dataset(snapshot.dataset).await?.bp).filter(|_| !MUTANT));",
+        lane: test(
+            "sawmill-pool",
+            "workloads",
+            "an_error_scrub_leaves_what_a_snapshot_still_has_on_the_list",
+        ),
+    },
+    Mutant {
+        name: "scrub-beside-an-error-scrub",
+        what: "A scrub starts while an error scrub is under way.",
+        file: "crates/pool/src/scan/scrub.rs",
+        old: r#"        if self.is_error_scrub_under_way() {
+            return Err(ScrubRefusal::ErrorScrubbing.into());"#,
+        new: r#"        if self.is_error_scrub_under_way() && !MUTANT {
+            return Err(ScrubRefusal::ErrorScrubbing.into());"#,
+        lane: test("sawmill-pool", "workloads", "an_error_scrub_and_a_scrub_exclude_each_other"),
+    },
+    Mutant {
         name: "scrub-repair-not-flushed",
         what: "A scrub writes a good copy over a lost copy, and no flush of that vdev follows.",
         file: "crates/zio/src/scrub.rs",

@@ -26,7 +26,14 @@ async fn pool_without_logs(sim: &Sim) -> Arc<Pool> {
         parity: 0,
         ..NewVdev::default()
     }];
-    let spec = PoolSpec { name: "whirl".into(), vdevs, root_props: vec![], comment: None, force: false };
+    let spec = PoolSpec {
+        name: "whirl".into(),
+        stored_name: None,
+        vdevs,
+        root_props: vec![],
+        comment: None,
+        force: false,
+    };
     let features: Vec<_> =
         dsl::NEW_POOL_FEATURES.iter().copied().filter(|&feature| *feature != LOG_SPACEMAP).collect();
     let pool = Pool::create_with(sim.env(), spec, &features, Tuning::default()).await;
