@@ -96,6 +96,8 @@ fn a_daemon_without_pools_hides_no_pool_of_root() {
     home(&place);
     let script = r#"
         mount -t tmpfs -o mode=755 tmpfs /run
+        mkdir /run/etc /run/work
+        mount -t overlay -o lowerdir=/etc,upperdir=/run/etc,workdir=/run/work overlay /etc
         export SAWMILL_RUN=/run/sawmill
         user() {
             env -u SAWMILL_RUN XDG_RUNTIME_DIR=W/home XDG_STATE_HOME=W/home HOME=W/home \

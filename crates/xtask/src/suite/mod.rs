@@ -19,11 +19,13 @@
 //!   (test: `a_case_that_does_not_end_is_killed_and_named_with_all_that_it_started`)
 //! - No test is left out: what `--list` names is run, and a program that lists nothing it could run is an error.
 //! - Nothing is tried twice.
+//! - A test that makes files of the host's own daemon has failed. (test: `a_file_of_the_host_is_held_against_the_test_that_ends_next`)
 //!
 //! `cargo test` runs one program after another, waits for the last test of each with the other cores idle, and for a
 //! test that hangs without an end. Why this is not cargo-nextest: docs/decisions/2026-11-25-test-runner.md.
 
 mod case;
+mod host_files;
 mod leftovers;
 mod limits;
 mod modes;
@@ -43,6 +45,7 @@ use std::time::Instant;
 
 use case::Case;
 pub use case::{Outcome, Verdict};
+use host_files::HostFiles;
 pub use programs::{Program, built};
 use report::Report;
 
@@ -88,6 +91,7 @@ const NICE: i32 = 10;
 /// test of commands measures real time.
 fn run_all(cases: Vec<Case>, jobs: usize, place: &Path) -> bool {
     let mut report = Report::new(cases.len());
+    let mut host_files = HostFiles::of_a_daemon();
     let (commands, models): (VecDeque<_>, VecDeque<_>) =
         cases.into_iter().enumerate().partition(|(_, case)| limits::is_of_commands(&case.name));
     let (commands, models) = (Queue::new(commands), Queue::new(models));
@@ -107,7 +111,7 @@ fn run_all(cases: Vec<Case>, jobs: usize, place: &Path) -> bool {
             });
         }
         drop(ended);
-        endings.iter().for_each(|(case, outcome)| report.add(case, outcome));
+        endings.iter().for_each(|(case, outcome)| report.add(case, host_files.judge(outcome)));
     });
     report.finish()
 }
