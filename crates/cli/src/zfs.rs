@@ -27,6 +27,7 @@ mod userspace;
 mod wait;
 
 use crate::program::{Command, Kind, Program};
+pub use select::dataset_at;
 
 /// The commands, in the order of the usage list.
 pub const PROGRAM: Program = Program {

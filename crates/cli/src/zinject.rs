@@ -1,40 +1,48 @@
-//! `zinject -d`: devices that behave as if they were bad, for drills.
+//! `zinject`: devices (`-d`) and blocks of files (`-t`) that behave as if they were bad, for drills.
 //!
-//! Only the part of OpenZFS's `zinject` that is about devices: what it does to blocks of files, to imports, or by
-//! panics is refused by name.
+//! What OpenZFS's `zinject` does to other blocks, to imports, or by panics is refused by name.
 
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
 use crate::session::{Outcome, Session, Stop};
 use crate::view::inject::{FAULTS, REQUESTS, added, table};
 use crate::view::names::find_vdev;
+use crate::zfs::dataset_at;
 use crate::zpool::find_pool;
 use control::{
-    Failure, FailureKind, InjectAction, InjectAdd, InjectCancel, InjectFault, InjectList, InjectOrder,
-    InjectRequests,
+    Failure, FailureKind, InjectAction, InjectAdd, InjectBlocks, InjectCancel, InjectFault, InjectFlush,
+    InjectList, InjectOrder, InjectRequests,
 };
+use engine::refusal;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 
 pub const COMMAND: Command = Command::new(
     Spec {
         name: "zinject",
         alias: None,
-        about: "has devices of a pool fail on order, for drills; alone: lists what is on order",
+        about: "has devices of a pool or blocks of files fail on order, for drills; alone: lists what is on order",
         flags: &[
+            Flag::switch('a', "forgets the blocks that were read, so that reads are from devices"),
             Flag::value('A', "degrade|fault", "declares the device to be so"),
             Flag::value('c', "id|all", "takes an order back"),
             Flag::value('d', "vdev", "the device, by path or guid"),
             Flag::value('D', "latency:lanes", "requests take so many milliseconds, each lane one at a time"),
             Flag::value(
                 'e',
-                "io|nxio|io-prefail|noop|corrupt",
-                "how requests fail; nxio: the device is gone",
+                "io|nxio|io-prefail|noop|corrupt|checksum",
+                "how requests fail; nxio: the device is gone; checksum: of blocks",
             ),
             Flag::value('f', "frequency", "so many percent of the requests only"),
             Flag::switch('F', "requests that are tried again are spared"),
+            Flag::value('l', "level", "the height of the blocks in the tree of the file; 0 is data"),
+            Flag::switch('m', "forgets what the kernel keeps of the file"),
             Flag::switch('q', "prints the order's number only"),
+            Flag::value('r', "first[,end]", "these bytes of the file only"),
+            Flag::value('t', "data|dnode", "blocks of a file, or of its dnode"),
             Flag::value('T', "read|write|flush|trim|all", "these requests only"),
         ],
-        operands: "[pool]",
+        operands: "[pool | path]",
     },
     run,
 );
@@ -49,9 +57,21 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
     if let Some(cancel) = args.value('c') {
         return take_back(session, args, cancel);
     }
+    if args.has('a') {
+        session.ask_unnoted(&InjectFlush {})?;
+    }
+    if let Some(kind) = args.value('t') {
+        return inject_into_file(session, args, kind);
+    }
     let Some(device) = args.value('d') else {
-        return wrong("at least one of '-d' or '-c' must be specified", 2);
+        if args.has('a') && args.typed.len() == 1 {
+            return Ok(0);
+        }
+        return wrong("at least one of '-a', '-c', '-d' or '-t' must be specified", 2);
     };
+    if ['l', 'r'].iter().any(|flag| args.has(*flag)) {
+        return wrong("device (-d) incompatible with data error injection", 2);
+    }
     let [name] = args.operands.as_slice() else {
         return wrong("device (-d) injection requires a single pool name", 2);
     };
@@ -66,11 +86,87 @@ fn run(session: &mut Session, args: &Args) -> Outcome {
         session.ask_unnoted(&InjectAction { pool: name.clone(), vdev, fault })?;
         return Ok(0);
     }
-    let call = InjectAdd { pool: name.clone(), vdev, order };
-    let id = session.ask_unnoted(&call)?;
-    let text = if args.has('q') { format!("{id}\n") } else { added(id, &call) };
+    put_on_order(session, args, &InjectAdd { pool: name.clone(), vdev, blocks: None, order })
+}
+
+fn put_on_order(session: &mut Session, args: &Args, call: &InjectAdd) -> Outcome {
+    let id = session.ask_unnoted(call)?;
+    let text = if args.has('q') { format!("{id}\n") } else { added(id, call) };
     session.out().write_all(text.as_bytes())?;
     Ok(0)
+}
+
+/// `-t data|dnode PATH`.
+fn inject_into_file(session: &mut Session, args: &Args, kind: &str) -> Outcome {
+    if args.has('d') || args.has('D') || args.has('A') {
+        return wrong("device (-d) incompatible with data error injection", 2);
+    }
+    let is_dnode = match kind {
+        "data" => false,
+        "dnode" => true,
+        "mos" | "mosdir" | "config" | "bpobj" | "spacemap" | "metaslab" | "errlog" => {
+            return refuse(format!("type '{kind}' is not supported yet"));
+        }
+        _ => return wrong(format!("invalid type '{kind}'"), 1),
+    };
+    let [path] = args.operands.as_slice() else {
+        return wrong(format!("missing argument for -t {kind}: the path of a file"), 2);
+    };
+    let level = args.value('l').map_or(Ok(0), level)?;
+    let range = args.value('r').map(range).transpose()?;
+    if range.is_some() && (is_dnode || level > 0) {
+        return wrong("a range (-r) is of the data of a file: '-l' and '-t dnode' have none", 2);
+    }
+    let order = InjectOrder { fault: block_fault(args)?, ..order_of_reads(args)? };
+    let found = File::open(path).and_then(|file| Ok((file.metadata()?.ino(), file)));
+    let (object, file) = found
+        .map_err(|error| Failure::cannot(FailureKind::Invalid, "open", path, &refusal::words(&error)))?;
+    let dataset = dataset_at(session, path)?;
+    if args.has('a') || args.has('m') {
+        // Best effort: what the kernel keeps of the file is read without a device, too.
+        _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    }
+    let pool = dataset.split(['/', '@']).next().unwrap_or_default().to_owned();
+    let blocks = Some(InjectBlocks { dataset, object, is_dnode, level, range, objset: 0 });
+    put_on_order(session, args, &InjectAdd { pool, vdev: 0, blocks, order })
+}
+
+/// What becomes of the blocks: an error of the device if nothing is said.
+fn block_fault(args: &Args) -> Result<InjectFault, Stop> {
+    match args.value('e').map(str::to_ascii_lowercase).as_deref() {
+        None | Some("io") => Ok(InjectFault::Io),
+        Some("checksum") => Ok(InjectFault::Checksum),
+        Some(other) if is_not_yet(other) => refuse(format!("error type '{other}' is not supported yet")),
+        Some(_) => refuse("data error type must be 'checksum' or 'io'"),
+    }
+}
+
+/// Only reads of blocks fail here.
+fn order_of_reads(args: &Args) -> Result<InjectOrder, Stop> {
+    let requests = args.value('T').map_or(Ok(InjectRequests::All), requests)?;
+    if !matches!(requests, InjectRequests::Read | InjectRequests::All) {
+        return refuse("data errors of requests other than reads are not supported yet");
+    }
+    let frequency = args.value('f').map(frequency).transpose()?.unwrap_or(u32::MAX);
+    Ok(InjectOrder { requests, frequency, ..InjectOrder::default() })
+}
+
+fn level(word: &str) -> Result<u8, Stop> {
+    word.parse().or_else(|_| wrong(format!("invalid level '{word}': must be an integer"), 1))
+}
+
+/// First and last byte of `first[,end]`, where `end` is behind the last byte.
+fn range(word: &str) -> Result<(u64, u64), Stop> {
+    let (first, end) = word.split_once(',').map_or((word, None), |(first, end)| (first, Some(end)));
+    let parsed = match (first.parse(), end.map(str::parse)) {
+        (Ok(first), None) => Some((first, first)),
+        (Ok(first), Some(Ok(end))) if first < end => Some((first, end - 1)),
+        _ => None,
+    };
+    parsed.map_or_else(
+        || wrong(format!("invalid range '{word}': must be a numeric range of the form 'start[,end]'"), 1),
+        Ok,
+    )
 }
 
 fn list(session: &mut Session) -> Outcome {
@@ -84,7 +180,7 @@ fn list(session: &mut Session) -> Outcome {
 }
 
 fn take_back(session: &mut Session, args: &Args, which: &str) -> Outcome {
-    if ['A', 'd', 'D', 'e', 'f', 'T'].iter().any(|flag| args.has(*flag)) {
+    if ['a', 'A', 'd', 'D', 'e', 'f', 'l', 'm', 'r', 't', 'T'].iter().any(|flag| args.has(*flag)) {
         return wrong("cancel (-c) incompatible with any other options", 2);
     }
     if !args.operands.is_empty() {

@@ -126,9 +126,29 @@ fn orders_are_refused_in_the_words_of_openzfs() {
         ),
         ("zinject -d W/d1 -e dtl tank", 1, "error type 'dtl' is not supported yet"),
         ("zinject -d W/d1 nope", 1, "cannot open 'nope': no such pool"),
+        ("zinject -f 10", 2, "at least one of '-a', '-c', '-d' or '-t' must be specified"),
+        ("zinject -t data", 2, "missing argument for -t data: the path of a file"),
+        ("zinject -t mos tank", 1, "type 'mos' is not supported yet"),
+        ("zinject -t file tank", 1, "invalid type 'file'"),
+        ("zinject -t data -e nxio W/d1", 1, "data error type must be 'checksum' or 'io'"),
+        ("zinject -t data -d W/d1 tank", 2, "device (-d) incompatible with data error injection"),
+        ("zinject -d W/d1 -l 1 tank", 2, "device (-d) incompatible with data error injection"),
+        (
+            "zinject -t data -r 5,5 W/d1",
+            1,
+            "invalid range '5,5': must be a numeric range of the form 'start[,end]'",
+        ),
+        (
+            "zinject -t dnode -r 5 W/d1",
+            2,
+            "a range (-r) is of the data of a file: '-l' and '-t dnode' have none",
+        ),
     ] {
         let printed = place.run(line);
         assert_eq!((printed.err.trim_end(), printed.code), (reason, code), "{line}");
     }
+    let foreign = place.run("zinject -t data W/d1");
+    assert!(foreign.err.ends_with("': not a ZFS filesystem\n") && foreign.code == 1, "{}", foreign.err);
+    assert_eq!(place.ok("zinject -a"), "");
     assert!(place.ok("zinject").starts_with("No handlers"));
 }

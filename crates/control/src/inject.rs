@@ -7,12 +7,17 @@ calls! {
     /// All faults that are on order.
     show InjectList at "/v1/inject/list" gives Vec<InjectHandler> {}
 
+    /// Has all open pools forget the blocks that were read.
+    change InjectFlush at "/v1/inject/flush" gives () {}
+
     /// Puts one on order; gives its number.
     change InjectAdd at "/v1/inject/add" gives u64 {
         /// Pool.
         pool: String,
-        /// Guid of the device.
+        /// Guid of the device; 0 for blocks.
         vdev: u64,
+        /// The blocks, if it is not for a device.
+        blocks: Option<InjectBlocks>,
         /// What is to go wrong.
         order: InjectOrder,
     }
@@ -32,6 +37,24 @@ calls! {
         /// Faulted.
         fault: bool,
     }
+}
+
+/// The blocks of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InjectBlocks {
+    /// File system or snapshot.
+    pub dataset: String,
+    /// Number of its objset. The answer has it, a request need not.
+    pub objset: u64,
+    /// Number of the object; with `is_dnode`, the object whose dnode is meant.
+    pub object: u64,
+    /// The block of the dnode of the object, and not blocks of the object.
+    pub is_dnode: bool,
+    /// Height in the tree of blocks; 0 is data.
+    pub level: u8,
+    /// First and last byte of the range; without it, all blocks of the level.
+    pub range: Option<(u64, u64)>,
 }
 
 /// What is to go wrong.
@@ -63,6 +86,8 @@ pub enum InjectFault {
     Noop,
     /// A bit of what was read is flipped.
     Corrupt,
+    /// Of blocks: no copy has the right checksum.
+    Checksum,
     /// It takes longer.
     Delay {
         /// So long at least.
@@ -97,8 +122,10 @@ pub struct InjectHandler {
     pub id: u64,
     /// Pool.
     pub pool: String,
-    /// Guid of the device.
+    /// Guid of the device; 0 for blocks.
     pub vdev: u64,
+    /// The blocks, if it is not for a device.
+    pub blocks: Option<InjectBlocks>,
     /// What goes wrong.
     pub order: InjectOrder,
     /// How many requests it was for.

@@ -10,9 +10,9 @@ use crate::{
     DatasetMade, DatasetPermissions, DatasetPromote, DatasetReceive, DatasetReceiveAbort, DatasetRename,
     DatasetRollback, DatasetSend, DatasetSendSize, DatasetSendSkipped, DatasetSet, Delegated, Delegations,
     DeviceState, DueMounts, Events, EventsClear, EventsPage, Failure, FoundDevice, HeldSnapshot, Holdings,
-    ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectHandler, InjectList,
-    LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue, Peer,
-    PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCounted, PoolCounts, PoolCreate, PoolDestroy,
+    ImportCandidate, ImportScan, Imported, InjectAction, InjectAdd, InjectCancel, InjectFlush, InjectHandler,
+    InjectList, LabelClear, LogFacts, LogInfo, LogRecording, LogUsers, Mount, MountInfo, Mounts, NameValue,
+    Peer, PoolAdd, PoolAttach, PoolCheckpoint, PoolClear, PoolCounted, PoolCounts, PoolCreate, PoolDestroy,
     PoolDetach, PoolExport, PoolHistory, PoolImport, PoolInfo, PoolInitialize, PoolIo, PoolIoInfo, PoolList,
     PoolLogFacts, PoolLogRecord, PoolLogUsers, PoolMissing, PoolNote, PoolOffline, PoolOnline, PoolPrefetch,
     PoolReguid, PoolRemove, PoolRemoveCost, PoolRemoveStop, PoolReopen, PoolScrub, PoolSet, PoolSplit,
@@ -285,6 +285,8 @@ service! {
     inject_list(InjectList) -> Vec<InjectHandler>;
     /// Puts a fault on order.
     inject_add(InjectAdd) -> u64;
+    /// Has pools forget the blocks that were read.
+    inject_flush(InjectFlush) -> ();
     /// Takes faults back.
     inject_cancel(InjectCancel) -> ();
     /// Declares a device bad.

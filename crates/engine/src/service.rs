@@ -239,7 +239,12 @@ impl Service for Engine {
     }
 
     async fn inject_add(&self, call: InjectAdd) -> Done<u64> {
-        self.0.inject(call)
+        self.0.inject(call).await
+    }
+
+    async fn inject_flush(&self, _: InjectFlush) -> Done {
+        self.0.empty_caches();
+        Ok(())
     }
 
     async fn inject_cancel(&self, call: InjectCancel) -> Done {

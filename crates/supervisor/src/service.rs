@@ -292,6 +292,10 @@ impl Service for Supervisor {
         Ok(self.0.injections.add(process.pid(), own))
     }
 
+    async fn inject_flush(&self, call: InjectFlush) -> Done {
+        self.0.of_each(&call).await.map(drop)
+    }
+
     async fn inject_cancel(&self, call: InjectCancel) -> Done {
         let Some(id) = call.id else { return self.0.of_each(&call).await.map(drop) };
         let found = self.0.injections.find(id);

@@ -35,6 +35,9 @@ pub enum VdevError {
         #[source]
         source: DeviceError,
     },
+    /// The read of a block failed because that was on order (`zinject`).
+    #[error("an injected error")]
+    Injected,
     /// The leaf is not open, or is not to be used.
     #[error("vdev {vdev}, leaf {guid} ({}) is {state}", path.display())]
     LeafUnavailable {

@@ -253,6 +253,13 @@ impl Cache {
         }
     }
 
+    /// Drops all blocks. Blocks that nobody has read before come in as usual meanwhile.
+    pub(crate) fn empty(&self) {
+        for shard in &self.shards {
+            self.shrink(shard, 0);
+        }
+    }
+
     /// What it did so far.
     pub(crate) fn stats(&self) -> CacheStats {
         let mut stats = CacheStats {

@@ -20,6 +20,7 @@
 //!   was. (test: `vdevs_with_cached_writes_are_known_until_taken`)
 #![forbid(unsafe_code)]
 
+mod block_faults;
 mod bookmark;
 mod cache;
 mod copies;
@@ -58,6 +59,7 @@ use parking_lot::Mutex;
 use units::{Txg, VdevId};
 use vdev::{Run, VdevTree};
 
+use crate::block_faults::BlockFaults;
 use crate::cache::Cache;
 use crate::copies::Copies;
 use crate::flights::Flights;
@@ -67,6 +69,7 @@ use crate::scrub::Damage;
 use crate::stats::Counters;
 use crate::unstable::Unstable;
 
+pub use block_faults::{BlockFault, BlockFaultKind, FaultyBlocks};
 pub use bookmark::Bookmark;
 pub use cache::{Ahead, CacheCensus, CacheStats, CachedBytes, DIRTY_BESIDE_CACHE_BYTES, Lookups};
 pub use copies::RunCopy;
@@ -102,6 +105,7 @@ pub struct Zio {
     /// What was freed on removed vdevs, by txg.
     obsolete: Mutex<BTreeMap<Txg, Vec<Run>>>,
     leaks: Leaks,
+    faults: BlockFaults,
 }
 
 impl Zio {
@@ -128,6 +132,7 @@ impl Zio {
             copies: Copies::default(),
             obsolete: Mutex::default(),
             leaks: Leaks::default(),
+            faults: BlockFaults::default(),
         }
     }
 
@@ -169,6 +174,21 @@ impl Zio {
     #[must_use]
     pub fn pointer_forms(&self) -> PointerForms {
         *self.forms.lock()
+    }
+
+    /// Has reads of blocks fail from now on.
+    pub fn inject(&self, fault: &Arc<BlockFault>) {
+        self.faults.add(fault);
+    }
+
+    /// Ends what [`Self::inject`] began.
+    pub fn stop_injecting(&self, fault: &Arc<BlockFault>) {
+        self.faults.remove(fault);
+    }
+
+    /// Forgets what was read: reads are from devices again, cache devices included.
+    pub fn empty_cache(&self) {
+        self.cache.empty();
     }
 
     /// Sets the most bytes that the cache may hold.

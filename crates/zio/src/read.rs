@@ -254,7 +254,8 @@ impl Zio {
             return self.read_gang(bp, bookmark).await;
         }
         let check = self.check_of(bp, bookmark)?;
-        self.read_copies(bp, bookmark, bp.psize().get(), &|bytes| check.holds(bytes)).await
+        let is_whole = self.is_spared(bookmark)?;
+        self.read_copies(bp, bookmark, bp.psize().get(), &|bytes| is_whole && check.holds(bytes)).await
     }
 
     /// How the bytes of a block are told from others.

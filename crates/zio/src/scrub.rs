@@ -126,7 +126,9 @@ impl Zio {
             return self.scrub_copies(bp, bookmark, GANG_HEADER_BYTES as u64, &verify).await;
         }
         let check = self.check_of(bp, bookmark)?;
-        self.scrub_copies(bp, bookmark, bp.psize().get(), &|bytes: &[u8]| check.holds(bytes)).await
+        let is_whole = self.is_spared(bookmark)?;
+        let verify = |bytes: &[u8]| is_whole && check.holds(bytes);
+        self.scrub_copies(bp, bookmark, bp.psize().get(), &verify).await
     }
 
     async fn scrub_copies(

@@ -1,6 +1,6 @@
 //! What `zinject` prints.
 
-use control::{InjectAdd, InjectFault, InjectHandler, InjectRequests};
+use control::{InjectAdd, InjectBlocks, InjectFault, InjectHandler, InjectRequests};
 use std::fmt::Write;
 
 /// How requests fail, and what that is called.
@@ -23,6 +23,9 @@ pub const REQUESTS: [(InjectRequests, &str); 5] = [
 
 /// What is told of a new order.
 pub fn added(id: u64, call: &InjectAdd) -> String {
+    if let Some(blocks) = &call.blocks {
+        return added_blocks(id, &call.pool, blocks);
+    }
     let (pool, requests) = (&call.pool, requests(call.order.requests));
     format!(
         "Added handler {id} with the following properties:\n  pool: {pool}\n  vdev: {:x}\niotype: {requests}\n",
@@ -30,10 +33,52 @@ pub fn added(id: u64, call: &InjectAdd) -> String {
     )
 }
 
-/// All orders: those that fail, then those that delay.
+fn added_blocks(id: u64, pool: &str, blocks: &InjectBlocks) -> String {
+    let InjectBlocks { dataset, object, level, .. } = blocks;
+    let (kind, range) = (kind(blocks), range(blocks));
+    format!(
+        "Added handler {id} with the following properties:\n  pool: {pool}\ndataset: {dataset}\nobject: {object}\n  \
+         type: {kind}\n level: {level}\n range: {range}\n"
+    )
+}
+
+fn kind(blocks: &InjectBlocks) -> &'static str {
+    if blocks.is_dnode { "dnode" } else { "data" }
+}
+
+fn range(blocks: &InjectBlocks) -> String {
+    blocks.range.map_or("all".to_owned(), |(first, last)| format!("[{first}, {last}]"))
+}
+
+/// The orders of blocks.
+fn put_blocks(text: &mut String, handlers: &[InjectHandler]) {
+    let of_blocks = handlers.iter().filter_map(|handler| Some((handler, handler.blocks.as_ref()?)));
+    let of_blocks: Vec<_> = of_blocks.collect();
+    if of_blocks.is_empty() {
+        return;
+    }
+    _ = writeln!(
+        text,
+        "{:>3}  {:15}  {:6}  {:6}  {:8}  {:>3}  {:15}  {:6}  {:6}",
+        "ID", "POOL", "OBJSET", "OBJECT", "TYPE", "LVL", "RANGE", "MATCH", "INJECT"
+    );
+    text.push_str("---  ---------------  ------  ------  --------  ---  ---------------  ------  ------\n");
+    for (InjectHandler { id, pool, matched, injected, .. }, blocks) in of_blocks {
+        let InjectBlocks { objset, object, level, .. } = blocks;
+        let (kind, range) = (kind(blocks), range(blocks));
+        _ = writeln!(
+            text,
+            "{id:3}  {pool:15}  {objset:<6}  {object:<6}  {kind:8}  {level:3}  {range:15}  {matched:6}  {injected:6}"
+        );
+    }
+    text.push('\n');
+}
+
+/// All orders: devices that fail, devices that are slow, then blocks.
 pub fn table(handlers: &[InjectHandler]) -> String {
+    let of_devices = handlers.iter().filter(|handler| handler.blocks.is_none());
     let (delays, faults): (Vec<_>, Vec<_>) =
-        handlers.iter().partition(|handler| matches!(handler.order.fault, InjectFault::Delay { .. }));
+        of_devices.partition(|handler| matches!(handler.order.fault, InjectFault::Delay { .. }));
     let mut text = String::new();
     if !faults.is_empty() {
         _ = writeln!(
@@ -59,11 +104,12 @@ pub fn table(handlers: &[InjectHandler]) -> String {
         delays.into_iter().for_each(|handler| put(&mut text, handler, &what(handler)));
         text.push('\n');
     }
+    put_blocks(&mut text, handlers);
     text
 }
 
 fn put(text: &mut String, handler: &InjectHandler, what: &str) {
-    let InjectHandler { id, pool, vdev, order, matched, injected } = handler;
+    let InjectHandler { id, pool, vdev, order, matched, injected, .. } = handler;
     let percent = f64::from(order.frequency) / f64::from(u32::MAX) * 100.0;
     _ = writeln!(text, "{id:3}  {pool:15}  {vdev:x}  {what}  {percent:8.4}%  {matched:6}  {injected:6}");
 }
