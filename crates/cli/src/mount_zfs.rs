@@ -30,6 +30,8 @@ struct Wanted {
     is_zfsutil: bool,
     /// `-f`: nothing is mounted.
     is_fake: bool,
+    /// `-s`: unknown options are left out.
+    is_sloppy: bool,
 }
 
 /// Mounts the file system that mount(8) names. Returns the exit code of the helper.
@@ -84,14 +86,17 @@ impl Wanted {
             return Err("a dataset and a directory are needed".to_owned());
         };
         let dir = std::path::absolute(dir).map_err(|error| format!("bad directory '{dir}': {error}"))?;
+        if wanted.is_sloppy {
+            wanted.options.retain(|option| is_known(option));
+        }
         // Some callers write the name as a place.
         wanted.dataset = dataset.trim_matches('/').to_owned();
         wanted.dir = dir.display().to_string();
         Ok(wanted)
     }
 
-    /// Flags that mount(8) hands on: `-s` and `-v` change nothing, and neither does `-n`, because the kernel has the table
-    /// of mounts.
+    /// Flags that mount(8) hands on. `-v` changes nothing, and neither does `-n`, because the kernel has the table of
+    /// mounts.
     fn take_flags<'a>(
         &mut self,
         flags: &str,
@@ -99,8 +104,9 @@ impl Wanted {
     ) -> Result<(), String> {
         for (at, flag) in flags.char_indices() {
             match flag {
-                's' | 'n' | 'v' => {}
+                'n' | 'v' => {}
                 'f' => self.is_fake = true,
+                's' => self.is_sloppy = true,
                 'o' | 't' | 'N' => {
                     let rest = &flags[at + 1..];
                     let value = if rest.is_empty() { words.next().map(String::as_str) } else { Some(rest) };
@@ -144,6 +150,13 @@ impl Wanted {
     }
 }
 
+/// True for options that the daemon knows.
+fn is_known(option: &str) -> bool {
+    const SWITCHES: [&str; 7] = ["exec", "suid", "setuid", "dev", "devices", "atime", "relatime"];
+    const WHOLE: [&str; 4] = ["defaults", "ro", "rw", "remount"];
+    WHOLE.contains(&option) || SWITCHES.contains(&option.strip_prefix("no").unwrap_or(option))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +172,9 @@ mod tests {
         assert_eq!((wanted.options, wanted.is_zfsutil), (vec!["rw".to_owned(), "noexec".to_owned()], false));
         let wanted = read("-sv -ozfsutil,ro tank /mnt/").expect("understood");
         assert!(wanted.is_zfsutil && wanted.options == ["ro"] && !wanted.is_fake);
+        let options = |line| read(line).expect("understood").options;
+        assert_eq!(options("-o noatime,nonsense,ro tank /mnt"), ["noatime", "nonsense", "ro"]);
+        assert_eq!(options("-s -o noatime,nonsense,ro tank /mnt"), ["noatime", "ro"]);
         assert!(read("tank /mnt -f").expect("understood").is_fake);
         for line in ["tank", "tank /mnt more", "tank /mnt -o", "tank /mnt -q"] {
             read(line).expect_err(line);

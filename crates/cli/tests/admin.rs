@@ -482,6 +482,9 @@ fn what_cannot_be_meant_is_refused() {
         ("zpool prefetch -t other tank", 2, "unsupported prefetch type 'other'\n"),
         ("zfs send -i @a -i @a tank@a", 2, "usage:\n"),
         ("zfs receive -x atime=off tank/new", 2, "invalid character '=' in property argument\n"),
+        ("zfs receive -x version tank/new", 1, "cannot receive: invalid property 'version'\n"),
+        ("zfs receive -x utf8only tank/new", 1, "cannot receive: invalid property 'utf8only'\n"),
+        ("zfs get all,used tank", 2, "bad property list: invalid property 'all'\n"),
     ] {
         let printed = place.run(line);
         assert_eq!(printed.code, code, "{line}: {}", printed.err);

@@ -55,6 +55,14 @@ fn devices_are_initialized_and_told_of_as_openzfs_says() {
         assert!(history.contains(event), "{event}: {history}");
     }
     place.ok("zpool wait -t initialize tank");
+    // A device that somebody takes offline keeps its state, and one that failed has none.
+    place.ok("zpool offline tank W/d2");
+    assert_eq!(told(&place, "-i"), ["(100% initialized, completed)"; 3]);
+    place.ok("zpool online tank W/d2");
+    place.ok("zpool offline -f tank W/d2");
+    assert_eq!(told(&place, "-i")[1], "(uninitialized)");
+    place.ok("zpool clear tank W/d2");
+    place.ok("zpool wait -t resilver tank");
     place.ok("zpool initialize -u tank W/d1");
     assert_eq!(told(&place, "-i")[0], "(uninitialized)");
     assert!(place.ok("zpool history -i tank").contains("uninitialize vdev=W/d1\n"));

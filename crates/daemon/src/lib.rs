@@ -182,6 +182,7 @@ fn tuning() -> Tuning {
         txg_timeout: seconds("SAWMILL_TXG_TIMEOUT").unwrap_or(default.txg_timeout),
         log_deadman: seconds("SAWMILL_LOG_DEADMAN").unwrap_or(default.log_deadman),
         deadman: seconds("SAWMILL_DEADMAN").unwrap_or(default.deadman),
+        all_features: std::env::var_os("SAWMILL_FEATURES").is_some_and(|value| value == "all"),
         heartbeats: heartbeats(),
         ..default
     }

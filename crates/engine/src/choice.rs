@@ -1,12 +1,40 @@
-//! Which features a new pool gets: all that are implemented whole, less what `-d`, the
+//! Which features a new pool gets: those of new pools ([`Offer`]), less what `-d`, the
 //! `compatibility` property and `feature@NAME=disabled` leave out, and those asked for by name.
 
 use crate::compat::{self, Allowed};
 use crate::settings::Settings;
-use dsl::features::{Support, feature};
+use dsl::features::{FEATURES, Support, feature};
 use dsl::{Feature, NEW_POOL_FEATURES};
 use env::Machine;
+use pool::Tuning;
 use std::collections::BTreeMap;
+
+/// The features that a pool gets if nothing else is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offer {
+    /// Those that boot loaders know, too, as long as nothing uses them.
+    NewPools,
+    /// All that are implemented whole (`SAWMILL_FEATURES=all`).
+    All,
+}
+
+impl Offer {
+    /// The choice of this engine.
+    pub fn of(tuning: &Tuning) -> Self {
+        if tuning.all_features { Self::All } else { Self::NewPools }
+    }
+
+    fn features(self) -> Vec<&'static Feature> {
+        let mut features = NEW_POOL_FEATURES.to_vec();
+        if self == Self::All {
+            let is_more = |feature: &&&'static Feature| {
+                feature.support == Support::Full && !NEW_POOL_FEATURES.contains(feature)
+            };
+            features.extend(FEATURES.iter().filter(is_more).copied());
+        }
+        features
+    }
+}
 
 /// The features of a new pool.
 ///
@@ -14,6 +42,7 @@ use std::collections::BTreeMap;
 /// The reason that goes behind `cannot create 'POOL': `.
 pub fn features(
     machine: &dyn Machine,
+    offer: Offer,
     settings: &Settings,
     no_features: bool,
 ) -> Result<Vec<&'static Feature>, String> {
@@ -22,7 +51,7 @@ pub fn features(
     let asked = |name: &str| settings.features.iter().rev().find(|(n, _)| n == name).map(|(_, on)| *on);
     let is_wanted =
         |feature: &&'static Feature| asked(feature.name).unwrap_or_else(|| allowed.has(feature.name));
-    let mut chosen: Vec<&'static Feature> = NEW_POOL_FEATURES.into_iter().filter(is_wanted).collect();
+    let mut chosen: Vec<&'static Feature> = offer.features().into_iter().filter(is_wanted).collect();
     for (name, _) in settings.features.iter().filter(|(_, on)| *on) {
         let known = check_feature(name)?;
         if !chosen.contains(&known) {
@@ -39,13 +68,14 @@ pub fn features(
 /// When a file that the property names cannot be read.
 pub fn missing(
     machine: &dyn Machine,
+    offer: Offer,
     counts: &BTreeMap<String, u64>,
     compatibility: Option<&str>,
 ) -> Result<Vec<&'static Feature>, String> {
     let allowed = compat::load(machine, compatibility.unwrap_or("off"))?;
     let is_missing =
         |feature: &&'static Feature| !counts.contains_key(feature.guid) && allowed.has(feature.name);
-    Ok(NEW_POOL_FEATURES.into_iter().filter(is_missing).collect())
+    Ok(offer.features().into_iter().filter(is_missing).collect())
 }
 
 /// A feature that may be enabled here.
@@ -65,11 +95,11 @@ mod tests {
     use device::RealMachine;
 
     fn chosen(settings: &Settings, no_features: bool) -> Result<Vec<&'static Feature>, String> {
-        features(&RealMachine::default(), settings, no_features)
+        features(&RealMachine::default(), Offer::NewPools, settings, no_features)
     }
 
     fn lacking(compatibility: Option<&str>, counts: &BTreeMap<String, u64>) -> Result<usize, String> {
-        missing(&RealMachine::default(), counts, compatibility).map(|all| all.len())
+        missing(&RealMachine::default(), Offer::NewPools, counts, compatibility).map(|all| all.len())
     }
 
     fn names(settings: &Settings) -> Vec<&'static str> {
@@ -88,6 +118,10 @@ mod tests {
         assert_eq!(chosen(&Settings::default(), true), Ok(Vec::new()));
         let legacy = Settings { compatibility: Some("legacy".into()), ..Settings::default() };
         assert_eq!(names(&legacy), [""; 0]);
+        let offered = features(&RealMachine::default(), Offer::All, &Settings::default(), false);
+        let offered: Vec<_> = offered.expect("a choice").iter().map(|feature| feature.name).collect();
+        assert!(["vdev_zaps_v2", "head_errlog", "longname"].iter().all(|name| offered.contains(name)));
+        assert!(!offered.contains(&"encryption") && all.iter().all(|name| offered.contains(name)));
         let unreadable = Settings { compatibility: Some("no-such-file".into()), ..Settings::default() };
         let all: BTreeMap<String, u64> =
             NEW_POOL_FEATURES.iter().map(|feature| (feature.guid.to_owned(), 0)).collect();

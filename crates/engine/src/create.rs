@@ -1,6 +1,7 @@
 //! Making pools and adding to them.
 
 use crate::admit::{self, Allowance, Purpose};
+use crate::choice::Offer;
 use crate::held::Held;
 use crate::props::{Access, Occasion, Value, parse_dataset};
 use crate::settings::Settings;
@@ -74,8 +75,9 @@ impl Holder {
         }
         admit::check_devices(Purpose::Create, name, &call.vdevs, &facts)?;
         admit::check_supported(&call.vdevs)?;
-        let features = choice::features(&*self.machine, &settings, call.no_features)
-            .map_err(|reason| cannot(&reason))?;
+        let features =
+            choice::features(&*self.machine, Offer::of(&self.tuning()), &settings, call.no_features)
+                .map_err(|reason| cannot(&reason))?;
         let spec = PoolSpec {
             name: name.to_owned(),
             stored_name: call.stored_name.clone(),

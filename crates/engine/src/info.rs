@@ -22,7 +22,12 @@ pub async fn pool_info(machine: &dyn Machine, held: &Held) -> PoolInfo {
 /// Whether there is something for `zpool upgrade` to enable.
 async fn lacks_features(machine: &dyn Machine, pool: &Pool) -> bool {
     let Ok(counts) = pool.dsl().features().await else { return false };
-    let missing = crate::choice::missing(machine, &counts, pool.compatibility().as_deref());
+    let missing = crate::choice::missing(
+        machine,
+        crate::choice::Offer::of(pool.tuning()),
+        &counts,
+        pool.compatibility().as_deref(),
+    );
     pool.version() >= VERSION_FEATURES
         && !pool.is_read_only()
         && missing.is_ok_and(|missing| !missing.is_empty())

@@ -82,6 +82,8 @@ pub struct Tuning {
     pub log_deadman: Duration,
     /// The same of the other devices (`zfs_deadman_ziotime_ms`): what has no other copy waits for their answer.
     pub deadman: Duration,
+    /// New and upgraded pools get every feature that is implemented whole, also those that boot loaders do not know.
+    pub all_features: bool,
     /// How a pool with `multihost=on` shows that it is open here, and how long one is watched that may be open elsewhere.
     pub heartbeats: Heartbeats,
     /// Ends the watch of a pool that may be open elsewhere, when the program is about to end.
@@ -109,6 +111,7 @@ impl Default for Tuning {
             // one up itself after 30 s.
             log_deadman: Duration::from_secs(5),
             deadman: Duration::from_secs(60),
+            all_features: false,
             heartbeats: Heartbeats::default(),
             ending: Ending::default(),
             events: Arc::default(),
@@ -348,6 +351,12 @@ impl Pool {
     #[must_use]
     pub fn guid(&self) -> Guid {
         config::pool_guid(&self.vdevs)
+    }
+
+    /// What it was opened with.
+    #[must_use]
+    pub fn tuning(&self) -> &Tuning {
+        &self.tuning
     }
 
     /// Its vdevs: states, errors, counters.

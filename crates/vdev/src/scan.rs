@@ -395,8 +395,9 @@ fn assemble(
     newest: &NvList,
     vdevs: &BTreeMap<u64, NvList>,
 ) -> Option<(NvList, BTreeSet<VdevId>)> {
-    let count = newest.get_u64(key::VDEV_CHILDREN)?;
     let seen = vdevs.last_key_value().map_or(0, |(id, _)| id + 1);
+    // Pools of the first versions do not say how many there are.
+    let count = newest.get_u64(key::VDEV_CHILDREN).unwrap_or(seen);
     // A count far above what was found is damage; believing it would cost memory.
     if count > VDEVS_MAX || count > seen.saturating_add(1 << 16) {
         return None;

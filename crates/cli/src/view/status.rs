@@ -394,9 +394,10 @@ fn trimmed(vdev: &VdevInfo, in_full: bool) -> String {
     }
 }
 
-/// Since when it stands so; nothing of what counts as never begun, nor of a device that is out of use.
+/// Since when it stands so; nothing of what counts as never begun, nor of a device that failed. A device that somebody
+/// took offline keeps its state.
 fn swept(vdev: &VdevInfo, sweep: SweepInfo) -> Option<String> {
-    if !matches!(vdev.state, VdevState::Online | VdevState::Degraded) {
+    if !matches!(vdev.state, VdevState::Online | VdevState::Degraded | VdevState::Offline) {
         return None;
     }
     let at = ctime(sweep.changed_secs);

@@ -120,8 +120,10 @@ fn source_word(source: &Source) -> &'static str {
 }
 
 fn check_wanted(wanted: &str) -> Result<(), Stop> {
-    let unknown =
-        |word: &&str| !matches!(*word, "all" | "name") && dataset_prop(word).is_none() && !get::is_free(word);
+    if wanted == "all" {
+        return Ok(());
+    }
+    let unknown = |word: &&str| *word != "name" && dataset_prop(word).is_none() && !get::is_free(word);
     match wanted.split(',').find(unknown) {
         Some(word) => usage(format!("bad property list: invalid property '{word}'")),
         None => Ok(()),
