@@ -400,12 +400,13 @@ impl Holder {
         let (quotas, rest) =
             accounts::split_quotas(&call.props, kind).map_err(|error| refuse(&error.to_string()))?;
         self.check_blocks(&held, &rest, kind, &refuse).await?;
-        let mut changes = Vec::new();
+        let (mut changes, mut upgrade) = (Vec::new(), None);
         for (name, text) in &rest {
             let parsed = parse_dataset(name, text, kind, Occasion::Later);
             let (name, value) = parsed.map_err(|e| refuse(&e.to_string()))?;
             if name == VERSION {
-                nature.check_version(&value).map_err(|reason| refuse(&reason))?;
+                support::check(&name, &value, None).map_err(|reason| refuse(&reason))?;
+                upgrade = nature.newer_version(&value).map_err(|reason| refuse(&reason))?;
                 continue;
             }
             support::check(&name, &value, now(&name).as_ref()).map_err(|reason| refuse(&reason))?;
@@ -434,7 +435,12 @@ impl Holder {
                 done.push(self.change_prop(&held, change, stay).await?);
             }
             self.resize(&held, &call.name, after).await?;
-            self.set_quotas(&held, &call.name, &quotas).await
+            self.set_quotas(&held, &call.name, &quotas).await?;
+            // Last, because nothing makes a file system older again.
+            match upgrade {
+                Some(version) => self.upgrade_files(&held, &call.name, version).await,
+                None => Ok(()),
+            }
         };
         match set.await {
             Ok(()) => Ok(()),
@@ -539,17 +545,15 @@ pub struct Nature {
 }
 
 impl Nature {
-    /// Whether a file system can get this version: only the one that it has.
-    fn check_version(&self, wanted: &Value) -> Result<(), String> {
+    /// The version that a file system is to be upgraded to; `None` if the file system has this version.
+    fn newer_version(&self, wanted: &Value) -> Result<Option<u64>, String> {
         let has = self.format.iter().find(|(name, _)| *name == VERSION).map_or(0, |(_, number)| *number);
-        match wanted {
-            Value::Number(wanted) if *wanted < has => {
+        match *wanted {
+            Value::Number(wanted) if wanted < has => {
                 Err(format!("Can not downgrade; already at version {has}"))
             }
-            Value::Number(wanted) if *wanted > has => {
-                Err("upgrading file systems is not supported yet".to_owned())
-            }
-            _ => Ok(()),
+            Value::Number(wanted) if wanted > has => Ok(Some(wanted)),
+            _ => Ok(None),
         }
     }
 }

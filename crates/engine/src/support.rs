@@ -37,7 +37,7 @@ fn check_value(name: &str, value: &Value) -> Result<(), String> {
         "dedup" => number == DEDUP_OFF,
         "encryption" => number == ENCRYPTION_OFF,
         "keyformat" | "normalization" | "utf8only" | "casesensitivity" | "longname" => number == 0,
-        "version" => number == 5,
+        "version" => (1..=zpl::ZPL_VERSION).contains(&number),
         _ => true,
     };
     if fine { Ok(()) } else { Err(format!("this value of '{name}' is not supported yet")) }

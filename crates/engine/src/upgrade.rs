@@ -1,8 +1,11 @@
-//! Enabling the features that new pools have in one that is older.
+//! Newer formats: the features that new pools have, in a pool that is older, and versions of file systems.
 
+use crate::choice::Offer;
 use crate::{Held, Holder, choice, refusal};
 use control::{Failure, FailureKind};
 use dsl::Feature;
+use pool::PoolError;
+use zpl::ZplError;
 
 /// The version of pools that have features instead of numbers.
 pub const VERSION_FEATURES: u64 = 5000;
@@ -28,11 +31,30 @@ impl Holder {
         Ok(names(&self.missing(&held).await?))
     }
 
+    /// Gives a file system a newer version of its format.
+    pub(super) async fn upgrade_files(&self, held: &Held, name: &str, version: u64) -> Result<(), Failure> {
+        let upgraded = held.pool.upgrade_filesystem(name, version).await;
+        upgraded.map_err(|error| match error {
+            PoolError::Zpl(ZplError::Unsupported(_)) => {
+                let reason = "pool must be upgraded to set this property or value";
+                Failure::cannot(FailureKind::Unsupported, "set property for", name, reason).exits(255)
+            }
+            error => refusal::pool("set property for", name, &error).exits(255),
+        })?;
+        tracing::info!(dataset = name, version, "upgraded");
+        Ok(())
+    }
+
     async fn missing(&self, held: &Held) -> Result<Vec<&'static Feature>, Failure> {
         let name = held.pool.name();
         let counts = held.pool.dsl().features().await;
         let counts = counts.map_err(|e| refusal::pool("upgrade", &name, &e.into()))?;
-        let found = choice::missing(&*self.machine, &counts, held.pool.compatibility().as_deref());
+        let found = choice::missing(
+            &*self.machine,
+            Offer::of(&self.tuning()),
+            &counts,
+            held.pool.compatibility().as_deref(),
+        );
         found.map_err(|reason| Failure::cannot(FailureKind::Invalid, "upgrade", &name, &reason))
     }
 }

@@ -69,9 +69,11 @@ impl Files {
                     Form::NameAndAttributes => self.put_attributes(dir, &entry, reply).await,
                     Form::Name => None,
                 };
-                let (ino, kind) = (self.inodes.number(entry.object), entry.kind.unwrap_or(FileKind::File));
+                let kind = told.as_ref().map(|found| found.kind).or(entry.kind);
+                let (ino, kind) =
+                    (self.inodes.number(entry.object), kind.map_or(DT_UNKNOWN, |kind| file_type(kind) >> 12));
                 let (off, namelen) = (entry.next, entry.name.len() as u32);
-                put_dirent(&Dirent { ino, off, namelen, kind: file_type(kind) >> 12 }, &entry.name, reply);
+                put_dirent(&Dirent { ino, off, namelen, kind }, &entry.name, reply);
                 if reply.len() > args.size as usize {
                     reply.cut(before);
                     return Ok(());
@@ -107,6 +109,10 @@ impl Files {
         found
     }
 }
+
+/// The type of an entry that has none, as the names of file systems of version 1: programs ask for the attributes then
+/// (readdir(3)).
+const DT_UNKNOWN: u32 = 0;
 
 fn ctldir_entry() -> ListEntry {
     ListEntry {

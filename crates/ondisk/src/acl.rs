@@ -150,6 +150,52 @@ impl Default for AclPhys {
     }
 }
 
+impl AclPhys {
+    /// Reads the ACL part of an old znode.
+    ///
+    /// # Errors
+    /// When there are fewer than 88 bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, OndiskError> {
+        crate::reader::prefix("acl of an old znode", bytes)
+    }
+
+    /// The bytes on disk.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
+        zerocopy::transmute!(*self)
+    }
+
+    /// Returns these entries as an old znode has them, in the form of `version`: [`ACL_VERSION_INITIAL`] or
+    /// [`ACL_VERSION_FUID`]. `None` if there is no room for all of them.
+    #[must_use]
+    pub fn of(aces: &[Ace], version: u16) -> Option<Self> {
+        let is_initial = version == ACL_VERSION_INITIAL;
+        let bytes = if is_initial { encode_old(aces) } else { encode(aces) };
+        let number = u16::try_from(aces.len()).ok()?;
+        let size = u32::try_from(if is_initial { aces.len() } else { bytes.len() }).ok()?;
+        let mut entries = [0; ACE_SPACE_BYTES];
+        entries.get_mut(..bytes.len())?.copy_from_slice(&bytes);
+        let count = U16::new(if is_initial { 0 } else { number });
+        let (size, version) = (U32::new(size), U16::new(version));
+        Some(Self { extern_object: U64::ZERO, size, version, count, entries })
+    }
+
+    /// Returns the entries. `None` if they lie in an object of their own.
+    ///
+    /// # Errors
+    /// When the entries do not fit their space, or the last one breaks off.
+    pub fn aces(&self) -> Result<Option<Vec<Ace>>, OndiskError> {
+        if self.extern_object != U64::ZERO {
+            return Ok(None);
+        }
+        let is_initial = self.version.get() == ACL_VERSION_INITIAL;
+        let size = usize::try_from(self.size.get()).unwrap_or(usize::MAX);
+        let bytes = if is_initial { size.saturating_mul(OLD_ACE_BYTES) } else { size };
+        let entries = self.entries.get(..bytes).ok_or(bad("old acl", "size", self.size.get()))?;
+        if is_initial { decode_old(entries).map(Some) } else { decode(entries).map(Some) }
+    }
+}
+
 /// The start of every entry.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]

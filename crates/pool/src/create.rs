@@ -15,6 +15,7 @@ use zio::Zio;
 
 use crate::checkpoint::Checkpoint;
 use crate::config::{self, Config, RootOwner};
+use crate::dataset::files::take_version;
 use crate::evacuate::Evacuation;
 use crate::import::OpenVdevs;
 use crate::memory::MemoryParts;
@@ -59,10 +60,11 @@ impl Pool {
     #[boxed]
     pub async fn create_with(
         env: Arc<dyn Env>,
-        spec: PoolSpec,
+        mut spec: PoolSpec,
         features: &[&'static dsl::Feature],
         tuning: Tuning,
     ) -> Result<Arc<Self>, PoolError> {
+        let version = take_version(&mut spec.root_props);
         for (name, value) in &spec.root_props {
             dsl::check_new_prop(name, value, features)?;
         }
@@ -131,7 +133,7 @@ impl Pool {
             replay_watch: None,
         });
         open.into_pool();
-        match pool.begin(&root).await {
+        match pool.begin(&root, version).await {
             Ok(()) => Ok(pool),
             Err(error) => {
                 pool.abandon().await;
@@ -142,8 +144,9 @@ impl Pool {
 
     /// Creates the contents of the pool in its first txg. After an error, the caller releases all
     /// resources.
-    async fn begin(self: &Arc<Self>, root: &DatasetName) -> Result<(), PoolError> {
-        self.format_dataset(root, RootOwner::from(&self.tuning.host), &self.gate.forming()).await?;
+    async fn begin(self: &Arc<Self>, root: &DatasetName, version: Option<u64>) -> Result<(), PoolError> {
+        let owner = RootOwner::from(&self.tuning.host);
+        self.format_dataset(root, owner, version, &self.gate.forming()).await?;
         self.start();
         self.in_sync(|pool, tx| async move { pool.note_version(&tx, "create").await }).await?;
         self.engage_suspension().await?;

@@ -93,6 +93,11 @@ impl Acl {
         Ok(Self { aces, wide: 0 })
     }
 
+    /// The entries.
+    pub fn aces(&self) -> &[Ace] {
+        &self.aces
+    }
+
     /// The entries, for `DACL_ACES`.
     pub fn bytes(&self) -> Vec<u8> {
         encode(&self.aces)

@@ -13,7 +13,6 @@ use units::ObjectId;
 
 use crate::access::Want;
 use crate::acl::Acl;
-use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::mode::{DeviceNumber, FileKind, MODE_PERMISSIONS, MODE_SETGID};
@@ -21,7 +20,7 @@ use crate::new_object::{NewAttributes, bonus_capacity, new_attributes};
 use crate::options::Cred;
 use crate::posix_acl;
 use crate::quota::Charged;
-use crate::sa::{SaImage, ZplAttr};
+use crate::sa::{SaImage, ZplAttr, is_inline};
 use crate::time::Timestamp;
 use crate::xattr::{CommitScope, XattrMode, packed_xattrs};
 use crate::xvattr::Extra;
@@ -30,6 +29,9 @@ use crate::znode::{Attributes, Znode, stamp_content};
 
 /// The longest text of a symbolic link, in bytes.
 const TARGET_MAX: usize = 4095;
+
+/// Blocks of data are multiples of this size.
+const SECTOR_BYTES: usize = 512;
 
 /// Read, write and execute for everybody: what every symbolic link has.
 const MODE_ALL: u32 = 0o777;
@@ -168,7 +170,7 @@ impl Zfs {
             gid,
             permissions,
             born: self.now(),
-            slots: self.options().dnode_slots,
+            slots: self.dnode_slots(),
             xattrs,
             ..Birth::default()
         };
@@ -209,7 +211,7 @@ impl Zfs {
         let image = self.newborn(parent, node, &birth).await?;
         let plan = self.plan().await?;
         let znode = self.bring_up(&plan, node, &birth, image).await?;
-        let entry = Dirent { object: znode.object(), kind: Some(node.kind()) }.encode();
+        let entry = self.entry_for(&znode);
         parent.zap()?.add_u64(&plan, name, entry).await?;
         let mut parent_image = parent.image();
         entry_added(&mut parent_image, node.kind());
@@ -238,7 +240,7 @@ impl Zfs {
         let project = birth.extra.project.unwrap_or(inherited);
         // What a log promised is made whatever quotas are.
         if birth.identity.is_none() {
-            let project = (self.os.accounts_projects() && is_plain).then_some(project);
+            let project = (self.has_projects() && is_plain).then_some(project);
             let (user, group) = (Some(birth.uid.into()), Some(birth.gid.into()));
             self.check_quotas(Charged { user, group, project }, true).await?;
         }
@@ -252,7 +254,7 @@ impl Zfs {
             born: birth.born,
             device: node.device(),
             target: node.target(),
-            project: (self.os.accounts_projects() && is_plain).then_some(project),
+            project: (self.has_projects() && is_plain).then_some(project),
             flags: parent_flags & if is_plain { flags::PROJINHERIT | flags::XATTR } else { flags::XATTR },
             acl: birth.acl.as_ref(),
         };
@@ -281,14 +283,20 @@ impl Zfs {
             NewNode::Directory => ObjectType::DIRECTORY_CONTENTS,
             _ => ObjectType::PLAIN_FILE_CONTENTS,
         };
-        let bonus_bytes = bonus_capacity(birth.slots) as u16;
-        let mut spec = DnodeSpec::new(object_type, 0).with_bonus(ObjectType::SA, bonus_bytes);
+        // A text that an old znode has no room for is the data.
+        let data = node.target().filter(|text| image.bonus_type() == ObjectType::ZNODE && !is_inline(text));
+        let block_bytes = data.map_or(0, |text| text.len().next_multiple_of(SECTOR_BYTES) as u32);
+        let mut spec = DnodeSpec::new(object_type, block_bytes);
+        spec = spec.with_bonus(image.bonus_type(), bonus_bytes(&image, birth.slots));
         spec.slots = birth.slots;
         let dnode = self.allocate(plan, birth, &spec).await?;
         let zap = match node {
             NewNode::Directory => Some(Zap::format(Arc::clone(&dnode), plan, self.random_u64(), 0, 0).await?),
             _ => None,
         };
+        if let Some(text) = data {
+            dnode.write(plan, 0, text).await?;
+        }
         let znode = Znode::new(dnode, image, zap)?;
         znode.store_first(plan, birth.identity.map(|(_, generation)| generation))?;
         Ok(znode)
@@ -303,6 +311,15 @@ impl Zfs {
             },
         }
     }
+}
+
+/// Bytes of the bonus of a new object. System attributes have all the room that there is.
+fn bonus_bytes(image: &SaImage, slots: u8) -> u16 {
+    let bytes = match image.bonus_type() {
+        ObjectType::SA => bonus_capacity(slots),
+        _ => image.bonus().len(),
+    };
+    bytes as u16
 }
 
 /// One more entry: size, and links where it is a directory.

@@ -43,6 +43,7 @@ mod setattr;
 mod time;
 mod unlink;
 mod unnamed;
+mod version;
 mod xattr;
 mod xattr_dir;
 mod xvattr;

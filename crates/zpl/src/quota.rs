@@ -248,6 +248,7 @@ impl Zfs {
     #[boxed]
     pub async fn set_quota(&self, kind: QuotaKind, id: u64, limit: u64) -> Result<()> {
         self.check_writable()?;
+        self.check_has_quotas()?;
         if !self.counts(kind) {
             return Err(ZplError::Unsupported(
                 "quotas without the features userobj_accounting and project_quota",

@@ -19,7 +19,6 @@ use units::ObjectId;
 
 use crate::access::Want;
 use crate::create::{Birth, NewNode, entry_added, entry_removed};
-use crate::dirent::Dirent;
 use crate::error::{Result, ZplError};
 use crate::flags;
 use crate::mode::{DeviceNumber, FileKind};
@@ -104,7 +103,7 @@ impl Zfs {
             uid: cred.uid,
             gid: cred.gid,
             born: self.now(),
-            slots: self.options().dnode_slots,
+            slots: self.dnode_slots(),
             ..Birth::default()
         };
         self.rename_by(Origin::Client, from, to, RenameMode::Replace, Some(birth)).await?;
@@ -311,7 +310,7 @@ impl Zfs {
         (loss, left): (Option<&Loss<'_>>, Option<FileKind>),
     ) -> Result<()> {
         let now = self.now();
-        let entry = Dirent { object: moved.object(), kind: Some(moved.kind()) }.encode();
+        let entry = self.entry_for(moved);
         match loss {
             Some(_) => dirs.target.zap()?.update_u64(plan, to.name, entry).await?,
             None => dirs.target.zap()?.add_u64(plan, to.name, entry).await?,
@@ -355,7 +354,7 @@ impl Zfs {
         image: SaImage,
     ) -> Result<Arc<Znode>> {
         let znode = self.bring_up(plan, WHITEOUT, birth, image).await?;
-        let entry = Dirent { object: znode.object(), kind: Some(WHITEOUT.kind()) }.encode();
+        let entry = self.entry_for(&znode);
         dir.zap()?.add_u64(plan, name, entry).await?;
         Ok(znode)
     }
@@ -369,9 +368,8 @@ impl Zfs {
         [moved, other]: [&Arc<Znode>; 2],
     ) -> Result<()> {
         let now = self.now();
-        let entry = |znode: &Znode| Dirent { object: znode.object(), kind: Some(znode.kind()) }.encode();
-        dirs.source.zap()?.update_u64(plan, from.name, entry(other)).await?;
-        dirs.target.zap()?.update_u64(plan, to.name, entry(moved)).await?;
+        dirs.source.zap()?.update_u64(plan, from.name, self.entry_for(other)).await?;
+        dirs.target.zap()?.update_u64(plan, to.name, self.entry_for(moved)).await?;
         arrive(plan, moved, &dirs.target, now)?;
         arrive(plan, other, &dirs.source, now)?;
         for (dir, came, left) in [(&dirs.source, other, moved), (&dirs.target, moved, other)] {

@@ -240,14 +240,19 @@ impl Zfs {
         if extra.project.is_none() && !turned {
             return Ok(());
         }
-        match self.os.accounts_projects() {
+        match self.has_projects() {
             true => Ok(()),
-            false => Err(ZplError::Unsupported("projects without the feature project_quota")),
+            false => Err(ZplError::Unsupported(
+                "projects without the feature project_quota and version 5 of the file system",
+            )),
         }
     }
 
     /// `image` with other entries in its ACL, if it has one there.
     async fn with_aces(&self, znode: &Znode, mut image: SaImage, acl: &Acl) -> Result<SaImage> {
+        if image.patch_old_acl(acl.aces()) {
+            return Ok(image);
+        }
         // One without the other is damage, and no ACL.
         if image.get(ZplAttr::DaclAces).is_none() || image.get(ZplAttr::DaclCount).is_none() {
             return Ok(image);
@@ -268,7 +273,7 @@ impl Zfs {
         image: &SaImage,
         change: impl FnOnce(&mut SaAttrs, &SaTables),
     ) -> Result<SaImage> {
-        let mut attrs = image.to_attrs();
+        let mut attrs = self.sa.attrs_of(image)?;
         self.sa.with(|tables| change(&mut attrs, tables));
         self.sa.build(&attrs, znode.dnode.bonus_capacity()).await
     }

@@ -128,7 +128,7 @@ impl Zfs {
             return Err(ZplError::TooManyLinks);
         }
         let plan = self.plan().await?;
-        let entry = Dirent { object, kind: Some(znode.kind()) }.encode();
+        let entry = self.entry_for(&znode);
         parent.zap()?.add_u64(&plan, name, entry).await?;
         if let Some(turn) = &turn {
             turn.remove(&plan, object).await?;

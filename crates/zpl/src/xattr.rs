@@ -345,7 +345,8 @@ impl Zfs {
     /// Whether all of these can be system attributes of a new object.
     pub(crate) fn are_system(&self, xattrs: &[(&'static [u8], Vec<u8>)]) -> bool {
         let fits = |(_, value): &(&[u8], Vec<u8>)| value.len() <= SYSTEM_VALUE_MAX;
-        self.options().xattr == XattrPolicy::System
+        self.sa.is_system()
+            && self.options().xattr == XattrPolicy::System
             && xattrs.iter().all(fits)
             && packed_xattrs(xattrs).is_ok_and(|packed| packed.len() <= PACKED_MAX)
     }
@@ -380,7 +381,7 @@ impl Zfs {
         if packed.len() > PACKED_MAX && value.is_some() {
             return Err(ZplError::TooBig);
         }
-        let mut attrs = znode.image().to_attrs();
+        let mut attrs = self.sa.attrs_of(&znode.image())?;
         self.sa.with(|tables| attrs.set_known(tables, ZplAttr::Dxattr, &packed));
         let mut image = self.sa.build(&attrs, znode.dnode.bonus_capacity()).await?;
         let plan = self.plan().await?;

@@ -122,7 +122,7 @@ impl Zfs {
     async fn image_with_xattr(&self, owner: &Znode) -> Result<SaImage> {
         let mut image = owner.image();
         if !image.patch(ZplAttr::Xattr, &0_u64.to_le_bytes()) {
-            let mut attrs = image.to_attrs();
+            let mut attrs = self.sa.attrs_of(&image)?;
             self.sa.with(|tables| attrs.set_word(tables, ZplAttr::Xattr, 0));
             image = self.sa.build(&attrs, owner.dnode.bonus_capacity()).await?;
         }
@@ -135,7 +135,7 @@ impl Zfs {
             gid: owner.word(ZplAttr::Gid) as u32,
             permissions,
             born: self.now(),
-            slots: self.options().dnode_slots,
+            slots: self.dnode_slots(),
             ..Birth::default()
         }
     }
@@ -217,7 +217,7 @@ impl Zfs {
         let file = self.bring_up(plan, NewNode::File, birth, image).await?;
         self.fit_block(plan, &file.dnode, value.len() as u64).await?;
         file.dnode.write(plan, 0, value).await?;
-        let entry = Dirent { object: file.object(), kind: Some(FileKind::File) }.encode();
+        let entry = self.entry_for(&file);
         dir.zap()?.add_u64(plan, name, entry).await?;
         Ok(file)
     }

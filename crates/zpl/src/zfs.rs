@@ -1,7 +1,7 @@
 //! A mounted file system: what is shared by all its operations, and how it is made.
 //!
 //! ```text
-//!  master node (object 1) ─┬─ VERSION        5
+//!  master node (object 1) ─┬─ VERSION        1 to 5 (`version`)
 //!                          ├─ ROOT           the root directory
 //!                          ├─ DELETE_QUEUE   objects without a name, still to be freed
 //!                          ├─ userquota@ …   quotas, once there are any
@@ -10,6 +10,7 @@
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use dmu::zap::Zap;
 use dmu::{DnodeSpec, Estimate, Objset, Plan, Tx};
@@ -31,15 +32,17 @@ use crate::options::ZfsOptions;
 use crate::quota::Quotas;
 use crate::sa::{SaStore, SaTables, ZplAttr};
 use crate::time::Timestamp;
+use crate::version::WITH_SYSTEM_ATTRIBUTES;
 use crate::znode::{Attributes, Znode};
 
 /// The object that everything else is found from, and the version of the format that is written.
+use ondisk::znode::ZNODE_BYTES;
 pub use ondisk::znode::{MASTER_NODE, ZPL_VERSION};
 
-const VERSION: &[u8] = b"VERSION";
+pub(crate) const VERSION: &[u8] = b"VERSION";
 const ROOT: &[u8] = b"ROOT";
 const DELETE_QUEUE: &[u8] = b"DELETE_QUEUE";
-const SA_ATTRS: &[u8] = b"SA_ATTRS";
+pub(crate) const SA_ATTRS: &[u8] = b"SA_ATTRS";
 const UTF8_ONLY: &[u8] = b"utf8only";
 const NORMALIZATION: &[u8] = b"normalization";
 const CASE_SENSITIVITY: &[u8] = b"casesensitivity";
@@ -59,6 +62,8 @@ pub struct FormatSpec {
     pub salt: u64,
     /// Names must be UTF-8 (`utf8only`).
     pub utf8_only: bool,
+    /// Version of the format: 1 to [`ZPL_VERSION`].
+    pub version: u64,
 }
 
 /// What was settled when a file system was made, in the format's numbers.
@@ -136,8 +141,11 @@ pub struct Shared {
     freed_listener: RwLock<Option<FreedListener>>,
     root: ObjectId,
     utf8_only: bool,
-    /// The format asks for something that we can only read.
-    read_only_format: bool,
+    /// Names that look alike are one name: such a file system is only read.
+    folds: bool,
+    pub(crate) version: AtomicU64,
+    /// Held by who changes the version.
+    pub(crate) upgrading: async_lock::Mutex<()>,
 }
 
 impl Zfs {
@@ -152,21 +160,28 @@ impl Zfs {
         master.add_u64(tx, UTF8_ONLY, u64::from(spec.utf8_only)).await?;
         master.add_u64(tx, NORMALIZATION, 0).await?;
         master.add_u64(tx, CASE_SENSITIVITY, 0).await?;
-        master.add_u64(tx, VERSION, ZPL_VERSION).await?;
-        let tables = SaStore::format(os, tx, spec.salt).await?;
-        master.add_u64(tx, SA_ATTRS, tables.get()).await?;
+        master.add_u64(tx, VERSION, spec.version).await?;
+        let sa = if spec.version < WITH_SYSTEM_ATTRIBUTES {
+            SaStore::old(os, spec.version, spec.salt)
+        } else {
+            let tables = SaStore::format(os, tx, spec.salt).await?;
+            master.add_u64(tx, SA_ATTRS, tables.get()).await?;
+            SaStore::open(os, tables, spec.salt).await?
+        };
         let queue = crate::sa::new_zap(os, tx, ObjectType::UNLINKED_SET, spec.salt).await?;
         master.add_u64(tx, DELETE_QUEUE, queue.blocks().object().get()).await?;
-        let root = Self::format_root(os, tx, tables, spec).await?;
+        let root = Self::format_root(os, tx, &sa, spec).await?;
         master.add_u64(tx, ROOT, root.get()).await?;
         Ok(root)
     }
 
-    async fn format_root(os: &Arc<Objset>, tx: &Tx, tables: ObjectId, spec: &FormatSpec) -> Result<ObjectId> {
-        let sa = SaStore::open(os, tables, spec.salt).await?;
-        let capacity = bonus_capacity(1);
+    async fn format_root(os: &Arc<Objset>, tx: &Tx, sa: &SaStore, spec: &FormatSpec) -> Result<ObjectId> {
+        let (bonus_type, bonus_bytes) = match sa.is_system() {
+            true => (ObjectType::SA, bonus_capacity(1)),
+            false => (ObjectType::ZNODE, ZNODE_BYTES),
+        };
         let dnode_spec =
-            DnodeSpec::new(ObjectType::DIRECTORY_CONTENTS, 0).with_bonus(ObjectType::SA, capacity as u16);
+            DnodeSpec::new(ObjectType::DIRECTORY_CONTENTS, 0).with_bonus(bonus_type, bonus_bytes as u16);
         let dnode = os.allocate(tx, &dnode_spec).await?;
         let root = dnode.object();
         let zap = Zap::format(Arc::clone(&dnode), tx, spec.salt ^ root.get() << 1, 0, 0).await?;
@@ -180,12 +195,12 @@ impl Zfs {
             born: spec.now,
             device: None,
             target: None,
-            project: os.accounts_projects().then_some(0),
+            project: (os.accounts_projects() && sa.is_system()).then_some(0),
             flags: 0,
             acl: None,
         };
         let attrs = sa.with(|tables| new_attributes(tables, &attrs));
-        let image = sa.build_in(tx, &attrs, capacity).await?;
+        let image = sa.build_in(tx, &attrs, bonus_capacity(1)).await?;
         Znode::new(dnode, image, Some(zap))?.store_first(tx, Some(tx.txg().get()))?;
         Ok(root)
     }
@@ -208,7 +223,7 @@ impl Zfs {
         let salt = env.random_u64();
         let sa = match master.lookup_u64(SA_ATTRS).await? {
             Some(object) => SaStore::open(&os, ObjectId::new(object), salt).await?,
-            None => SaStore::legacy(&os),
+            None => SaStore::old(&os, version, salt),
         };
         let folds = master.lookup_u64(NORMALIZATION).await?.unwrap_or(0) != 0
             || master.lookup_u64(CASE_SENSITIVITY).await?.unwrap_or(0) != 0;
@@ -225,7 +240,9 @@ impl Zfs {
             freed_listener: RwLock::default(),
             root,
             utf8_only: master.lookup_u64(UTF8_ONLY).await?.unwrap_or(0) != 0,
-            read_only_format: version < ZPL_VERSION || folds,
+            folds,
+            version: AtomicU64::new(version),
+            upgrading: async_lock::Mutex::new(()),
             os,
         };
         Ok(Arc::new(Self { shared: Arc::new(shared), asker: Asker::Engine }))
@@ -371,7 +388,7 @@ impl Zfs {
     /// # Errors
     /// [`ZplError::ReadOnly`].
     pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.read_only_format || self.options().read_only { Err(ZplError::ReadOnly) } else { Ok(()) }
+        if self.folds || self.options().read_only { Err(ZplError::ReadOnly) } else { Ok(()) }
     }
 
     /// Whether an entry can be made under this name.

@@ -26,7 +26,7 @@ use std::time::Duration;
 use dmu::zap::Zap;
 use dmu::{Dnode, Plan, Step, Transaction};
 use journal::{Origin, RangeLock, Target};
-use ondisk::{NvList, ObjectType};
+use ondisk::NvList;
 use parking_lot::Mutex;
 use units::{ObjectId, Txg};
 
@@ -93,7 +93,6 @@ pub struct Znode {
 
 struct State {
     image: SaImage,
-    bonus_type: ObjectType,
     newest_txg: Txg,
     /// When a writer last stamped the times, and in which group; none once somebody has looked at
     /// them, or anything else was changed.
@@ -150,7 +149,6 @@ impl Znode {
         let life = if image.word(ZplAttr::Links) == 0 { Life::Unlinked } else { Life::Linked };
         let state = State {
             image,
-            bonus_type: dnode.bonus_type(),
             newest_txg: Txg::ZERO,
             stamped: None,
             opens: 0,
@@ -388,7 +386,7 @@ impl Znode {
         assert!(txg >= state.newest_txg, "attributes of {} join txg {txg} late", self.object);
         let spill_changed = state.image.spill() != image.spill();
         // Room for the spill pointer first, or the dnode refuses the spill block.
-        self.dnode.put_bonus(txg, state.bonus_type, image.bonus().to_vec());
+        self.dnode.put_bonus(txg, image.bonus_type(), image.bonus().to_vec());
         if spill_changed {
             self.dnode.put_spill(txg, image.spill().map(<[u8]>::to_vec));
         }
@@ -413,8 +411,7 @@ impl Znode {
     fn put_first(&self, txg: Txg, generation: Option<u64>) {
         let mut state = self.state.lock();
         state.image.set_word(ZplAttr::Gen, generation.unwrap_or(txg.get()));
-        state.bonus_type = ObjectType::SA;
-        self.dnode.put_bonus(txg, ObjectType::SA, state.image.bonus().to_vec());
+        self.dnode.put_bonus(txg, state.image.bonus_type(), state.image.bonus().to_vec());
         if let Some(spill) = state.image.spill() {
             self.dnode.put_spill(txg, Some(spill.to_vec()));
         }
@@ -430,7 +427,7 @@ impl Znode {
             return;
         }
         stamp_content(&mut state.image, now);
-        self.dnode.put_bonus(txg, state.bonus_type, state.image.bonus().to_vec());
+        self.dnode.put_bonus(txg, state.image.bonus_type(), state.image.bonus().to_vec());
         state.newest_txg = txg;
         state.stamped = Some((txg, now));
         state.atime_dirty = false;

@@ -1,11 +1,10 @@
-//! `zfs upgrade`: versions of file systems. All that are made here have the newest; those of very old pools are only read,
-//! and stay as they are.
+//! `zfs upgrade`: versions of file systems, and how file systems get newer ones.
 
 use super::select::{Depth, Kinds, Shown, find, select};
 use crate::args::{Args, Flag, Spec};
 use crate::program::Command;
-use crate::session::{Outcome, Session, usage};
-use control::{DatasetInfo, Failure, FailureKind, Value};
+use crate::session::{Outcome, Session, Stop, usage};
+use control::{DatasetInfo, DatasetSet, Value};
 
 /// The version that file systems have here.
 const CURRENT: u64 = zpl::ZPL_VERSION;
@@ -109,6 +108,12 @@ fn is_older(version: u64) -> bool {
     version < CURRENT
 }
 
+/// The request that gives a file system this version.
+fn newer(name: &str, version: u64) -> DatasetSet {
+    let props = vec![("version".to_owned(), version.to_string())];
+    DatasetSet { name: name.to_owned(), props, keep_mounted: true, maker: None }
+}
+
 fn is_newer(version: u64) -> bool {
     version > CURRENT
 }
@@ -120,7 +125,7 @@ fn upgrade(session: &mut Session, args: &Args, to: u64) -> Outcome {
     let depth = if args.has('r') || args.has('a') { Depth::ALL } else { Depth::NONE };
     let shown = Shown::everywhere(Kinds::FILESYSTEMS);
     let (those, mut code) = select(session, &args.operands, depth, shown, "all", false)?;
-    let mut same = 0;
+    let (mut same, mut upgraded) = (0, 0);
     for dataset in &those {
         match version(dataset) {
             Some(version) if version == to => same += 1,
@@ -129,15 +134,17 @@ fn upgrade(session: &mut Session, args: &Args, to: u64) -> Outcome {
                 writeln!(session.out(), "{name}: can not be downgraded; it is already at version {version}")?;
                 code = 1;
             }
-            _ => {
-                let reason = "upgrading from so old a version is not supported yet";
-                let refused = Failure::cannot(FailureKind::Unsupported, "upgrade", &dataset.name, reason);
-                session.complain(&refused);
-                code = 1;
-            }
+            _ => match session.ask(&newer(&dataset.name, to)) {
+                Ok(()) => upgraded += 1,
+                Err(Stop::Failed(refused)) => {
+                    session.complain(&refused);
+                    code = 1;
+                }
+                Err(stop) => return Err(stop),
+            },
         }
     }
-    writeln!(session.out(), "0 filesystems upgraded")?;
+    writeln!(session.out(), "{upgraded} filesystems upgraded")?;
     if same > 0 {
         writeln!(session.out(), "{same} filesystems already at this version")?;
     }

@@ -17,6 +17,7 @@ mod ctldir;
 #[path = "../database/mod.rs"]
 mod database;
 mod differences;
+mod drills;
 mod exerciser;
 mod frozen;
 mod full_host;
@@ -45,6 +46,7 @@ mod sqlite;
 mod standby;
 mod terminal;
 mod unnamed;
+mod versions;
 mod writeback;
 
 use mounted::World;

@@ -10,7 +10,7 @@ use env::{BoxFuture, boxed};
 use ondisk::objset::ObjsetType;
 use units::{ObjectId, ObjsetId};
 use zil::{Claimed, IntentLog, Live, LogHandle, ReplayStopped};
-use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
+use zpl::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts, ZplError};
 
 use crate::config::RootOwner;
 use crate::create::birth;
@@ -130,6 +130,24 @@ impl SpaceReport for FrozenSpace {
     }
 }
 
+/// Versions of file systems, and the version of pools from which on a pool can have them (zfs.h).
+const VERSIONS: [(u64, u64); 3] = [(5, 24), (4, 15), (3, 9)];
+
+/// Takes the version of a new file system's format from the properties: it lies in the file system, and not with the
+/// properties.
+pub(crate) fn take_version(props: &mut Vec<(String, PropValue)>) -> Option<u64> {
+    let is_version = |(name, _): &(String, PropValue)| name == "version";
+    let version = props.iter().rfind(|prop| is_version(prop)).and_then(|(_, value)| value.number());
+    props.retain(|prop| !is_version(prop));
+    version
+}
+
+/// The newest version that file systems of a pool of this version can have.
+fn newest_version(of_pool: u64) -> u64 {
+    let newest = VERSIONS.iter().find(|(_, since)| of_pool >= *since);
+    newest.map_or(2, |(version, _)| *version)
+}
+
 impl Pool {
     /// Makes a file system called `name` with these properties, and waits until it is stable.
     ///
@@ -153,13 +171,14 @@ impl Pool {
     pub async fn create_filesystem_by(
         self: &Arc<Self>,
         name: &str,
-        props: Vec<(String, PropValue)>,
+        mut props: Vec<(String, PropValue)>,
         maker: RootOwner,
     ) -> Result<(), PoolError> {
         let name = name.to_owned();
+        let version = take_version(&mut props);
         self.in_sync(move |pool, tx| async move {
             let made = pool.make_dataset(&tx, &name, &props, maker.uid).await?;
-            pool.format_dataset(&made, maker, &tx).await
+            pool.format_dataset(&made, maker, version, &tx).await
         })
         .await
     }
@@ -196,13 +215,15 @@ impl Pool {
         Ok(self.dsl.check_new_limits(name, props, &self.space.pool_space()).await?)
     }
 
-    /// Gives a new dataset its empty file system.
+    /// Gives a new dataset its empty file system, whose format has this version.
     pub(crate) async fn format_dataset(
         self: &Arc<Self>,
         dataset: &DatasetName,
         owner: RootOwner,
+        version: Option<u64>,
         tx: &Tx,
     ) -> Result<(), PoolError> {
+        let version = self.check_version(version)?;
         let props = self.effective_props(dataset).await?;
         let objset = Objset::create(self.objset_context(dataset, &props), ObjsetType::Zfs);
         let (objects, projects) =
@@ -215,6 +236,7 @@ impl Pool {
             now: Timestamp::from(self.env.wall_clock()),
             salt: self.env.random_u64(),
             utf8_only: false,
+            version,
         };
         Zfs::format(&objset, tx, &spec).await?;
         // Its log may hold changes of extended attributes from the first commit on.
@@ -227,6 +249,32 @@ impl Pool {
         }
         self.adopt(dataset, objset, props, State::Idle).await?;
         Ok(())
+    }
+
+    /// The version of a file system that is made, or upgraded to `wanted`: the newest one if none is asked for.
+    ///
+    /// # Errors
+    /// [`ZplError::Unsupported`] if the pool is too old for this version.
+    fn check_version(&self, wanted: Option<u64>) -> Result<u64, PoolError> {
+        let newest = newest_version(self.version());
+        match wanted {
+            None => Ok(newest),
+            Some(version) if version <= newest => Ok(version),
+            Some(_) => {
+                Err(ZplError::Unsupported("this version of file systems in a pool of this version").into())
+            }
+        }
+    }
+
+    /// Gives a file system a newer version of its format. Returns when the change is stable.
+    ///
+    /// # Errors
+    /// [`ZplError::Unsupported`] if the pool is too old; those of [`Zfs::upgrade`].
+    #[boxed]
+    pub async fn upgrade_filesystem(self: &Arc<Self>, name: &str, version: u64) -> Result<(), PoolError> {
+        let version = self.check_version(Some(version))?;
+        let files = self.filesystem(name).await?;
+        Ok(files.zfs.upgrade(version).await?)
     }
 
     /// The files of an open dataset.

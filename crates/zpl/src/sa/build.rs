@@ -63,7 +63,7 @@ impl SaAttrs {
         Self { list: Vec::with_capacity(USUAL), values: Vec::with_capacity(USUAL_BYTES) }
     }
 
-    fn iter(&self) -> impl Iterator<Item = (u16, &[u8])> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u16, &[u8])> {
         self.list.iter().map(|attr| (attr.number, self.value(attr)))
     }
 

@@ -26,6 +26,7 @@ struct Slot {
 /// Bonus and spill block of one object as they are (or will be) stored.
 #[derive(Clone, Debug)]
 pub struct SaImage {
+    bonus_type: ObjectType,
     bonus: Vec<u8>,
     spill: Option<Vec<u8>>,
     /// Shared by all states of the object, until its attributes are built anew.
@@ -73,7 +74,7 @@ impl SaImage {
                 slots[attr.index()] = Some(*slot);
             }
         }
-        Ok(Self { bonus, spill, places: Arc::new(Places { order, slots }) })
+        Ok(Self { bonus_type: kind, bonus, spill, places: Arc::new(Places { order, slots }) })
     }
 
     /// The value of `attr`.
@@ -134,14 +135,25 @@ impl SaImage {
         assert!(self.patch(attr, &value.encode()), "no {} in this object", attr.name());
     }
 
-    /// All values, to be changed and built anew.
-    #[must_use]
-    pub fn to_attrs(&self) -> SaAttrs {
+    /// All values, to be changed and built anew. Those of an old znode are as system attributes have them.
+    ///
+    /// # Errors
+    /// Of an old znode, whose ACL is damaged or lies in an object of its own.
+    pub fn to_attrs(&self, tables: &SaTables) -> Result<SaAttrs, ZplError> {
+        if self.bonus_type == ObjectType::ZNODE {
+            return self.attrs_of_old(tables);
+        }
         let mut attrs = SaAttrs::with_room();
         for (number, slot) in &self.places.order {
             attrs.set(*number, self.bytes(*slot));
         }
-        attrs
+        Ok(attrs)
+    }
+
+    /// The type of the bonus: `SA`, or `ZNODE` of an old znode.
+    #[must_use]
+    pub fn bonus_type(&self) -> ObjectType {
+        self.bonus_type
     }
 
     /// The bytes of the bonus.

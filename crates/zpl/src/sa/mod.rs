@@ -19,14 +19,16 @@
 
 mod build;
 mod image;
+mod old;
 mod store;
 mod tables;
 
 pub use build::{Built, SaAttrs};
 pub use image::SaImage;
+pub(crate) use old::is_inline;
 pub use ondisk::sa::ZplAttr;
-pub use store::SaStore;
 pub(crate) use store::new_zap;
+pub use store::{Form, SaStore};
 pub use tables::SaTables;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use dmu::zap::{Zap, ZapValue};
 use dmu::{AnyTransaction, DnodeSpec, Estimate, Objset, Step, Tx};
 use env::boxed;
+use ondisk::acl::{ACL_VERSION_FUID, ACL_VERSION_INITIAL};
 use ondisk::sa::{LAYOUTS, REGISTRY, SaAttr};
 use ondisk::{ObjectType, OndiskError};
 use parking_lot::RwLock;
@@ -15,10 +16,30 @@ use crate::error::{Result, ZplError};
 
 const WHAT: &str = "attribute tables";
 
+/// The form of the attributes that a file system writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// System attributes, with the tables below this object: version 5.
+    System(ObjectId),
+    /// Old znodes, with ACLs of this version: the versions before.
+    Old(u16),
+}
+
+impl Form {
+    /// The form of a file system of `version` without system attributes.
+    #[must_use]
+    pub fn old(version: u64) -> Self {
+        Self::Old(if version < VERSION_FUIDS { ACL_VERSION_INITIAL } else { ACL_VERSION_FUID })
+    }
+}
+
+/// The version of file systems from which on ACLs and owners have ids of foreign domains.
+const VERSION_FUIDS: u64 = 3;
+
 /// The attribute tables of one dataset.
 pub struct SaStore {
     os: Arc<Objset>,
-    master: ObjectId,
+    form: RwLock<Form>,
     tables: Arc<RwLock<SaTables>>,
     /// Held while a table changes on disk.
     growing: async_lock::Mutex<()>,
@@ -31,7 +52,7 @@ impl SaStore {
     /// # Errors
     /// Those of writing.
     #[boxed]
-    pub async fn format(os: &Arc<Objset>, tx: &Tx, salt: u64) -> Result<ObjectId> {
+    pub async fn format(os: &Arc<Objset>, tx: &AnyTransaction, salt: u64) -> Result<ObjectId> {
         let zap = new_zap(os, tx, ObjectType::SA_MASTER_NODE, salt).await?;
         Ok(zap.blocks().object())
     }
@@ -52,15 +73,42 @@ impl SaStore {
             None => Vec::new(),
         };
         let tables = Arc::new(RwLock::new(SaTables::new(&registry, &layouts)));
-        Ok(Self { os: Arc::clone(os), master, tables, growing: async_lock::Mutex::new(()), salt })
+        let form = RwLock::new(Form::System(master));
+        Ok(Self { os: Arc::clone(os), form, tables, growing: async_lock::Mutex::new(()), salt })
     }
 
-    /// The tables of a file system older than version 5, which has only old znodes.
+    /// The tables of a file system of a version before 5, which has only old znodes. `salt` is as for [`Self::open`].
     #[must_use]
-    pub fn legacy(os: &Arc<Objset>) -> Self {
+    pub fn old(os: &Arc<Objset>, version: u64, salt: u64) -> Self {
         let tables = Arc::new(RwLock::new(SaTables::new(&[], &[])));
-        let growing = async_lock::Mutex::new(());
-        Self { os: Arc::clone(os), master: ObjectId::META_DNODE, tables, growing, salt: 0 }
+        let form = RwLock::new(Form::old(version));
+        Self { os: Arc::clone(os), form, tables, growing: async_lock::Mutex::new(()), salt }
+    }
+
+    /// The form of attributes that are written from now on.
+    pub fn set_form(&self, form: Form) {
+        *self.form.write() = form;
+    }
+
+    /// True if new objects get system attributes, and not old znodes.
+    #[must_use]
+    pub fn is_system(&self) -> bool {
+        matches!(*self.form.read(), Form::System(_))
+    }
+
+    /// All values of an object, to be changed and built anew.
+    ///
+    /// # Errors
+    /// As [`SaImage::to_attrs`].
+    pub fn attrs_of(&self, image: &SaImage) -> Result<SaAttrs> {
+        self.with(|tables| image.to_attrs(tables))
+    }
+
+    /// The attributes as an old znode, if that is the form of this file system.
+    fn build_old(&self, attrs: &SaAttrs) -> Option<Result<SaImage>> {
+        let Form::Old(acl_version) = *self.form.read() else { return None };
+        let bonus = self.with(|tables| attrs.build_old(tables, acl_version));
+        Some(bonus.and_then(|bonus| self.parse(ObjectType::ZNODE, bonus, None)))
     }
 
     /// Looks at the tables.
@@ -83,6 +131,9 @@ impl SaStore {
     /// [`ZplError::TooBig`]; those of writing the tables; damage when the tables have no place for an attribute.
     #[boxed]
     pub async fn build(&self, attrs: &SaAttrs, capacity: usize) -> Result<SaImage> {
+        if let Some(built) = self.build_old(attrs) {
+            return built;
+        }
         loop {
             let (built, unregistered) = {
                 let tables = self.tables.read();
@@ -107,6 +158,9 @@ impl SaStore {
     /// As there.
     #[boxed]
     pub async fn build_in(&self, tx: &Tx, attrs: &SaAttrs, capacity: usize) -> Result<SaImage> {
+        if let Some(built) = self.build_old(attrs) {
+            return built;
+        }
         let first = self.with(|tables| attrs.build(tables, capacity))?;
         if let Built::NeedsLayouts(missing) = &first {
             self.register(tx).await?;
@@ -162,7 +216,10 @@ impl SaStore {
 
     /// The table `name`, made when it is not there.
     async fn table(&self, tx: &AnyTransaction, name: &str, kind: ObjectType) -> Result<Zap> {
-        let master = Zap::open(self.os.hold(self.master).await?).await?;
+        let Form::System(master) = *self.form.read() else {
+            return Err(ZplError::Unsupported("tables of attributes before version 5 of the file system"));
+        };
+        let master = Zap::open(self.os.hold(master).await?).await?;
         if let Some(object) = master.lookup_u64(name.as_bytes()).await? {
             return Ok(Zap::open(self.os.hold(ObjectId::new(object)).await?).await?);
         }

@@ -129,7 +129,7 @@ fn new_objects_get_the_bytes_that_openzfs_gives_them() {
 #[test]
 fn attributes_that_outgrow_the_bonus_go_to_a_spill_block() {
     let tables = golden_tables();
-    let mut attrs = parse(GOLDEN_FILE).to_attrs();
+    let mut attrs = parse(GOLDEN_FILE).to_attrs(&tables).unwrap();
     // 184 bytes of header and values are there already with a second variable length.
     for (len, spills) in [(136, false), (137, true), (3000, true)] {
         let value: Vec<u8> = (0..len).map(|i| i as u8).collect();
@@ -151,21 +151,21 @@ fn attributes_that_outgrow_the_bonus_go_to_a_spill_block() {
 #[test]
 fn foreign_attributes_survive_a_rebuild() {
     let tables = golden_tables();
-    let mut attrs = parse(GOLDEN_FILE).to_attrs();
+    let mut attrs = parse(GOLDEN_FILE).to_attrs(&tables).unwrap();
     attrs.set_known(&tables, ZplAttr::Dxattr, b"x");
     attrs.set(22, &77u64.to_le_bytes());
     let (bonus, spill) = ready(&attrs, 320);
-    let mut attrs = SaImage::parse(&tables, ObjectType::SA, bonus, spill).unwrap().to_attrs();
+    let mut attrs = SaImage::parse(&tables, ObjectType::SA, bonus, spill).unwrap().to_attrs(&tables).unwrap();
     attrs.set_known(&tables, ZplAttr::Dxattr, &[5; 500]);
     let (bonus, spill) = ready(&attrs, 320);
-    let attrs = SaImage::parse(&tables, ObjectType::SA, bonus, spill).unwrap().to_attrs();
+    let attrs = SaImage::parse(&tables, ObjectType::SA, bonus, spill).unwrap().to_attrs(&tables).unwrap();
     assert_eq!(attrs.get(22), Some(77u64.to_le_bytes().as_slice()));
 }
 
 #[test]
 fn an_unknown_layout_is_asked_for() {
     let tables = golden_tables();
-    let mut attrs = parse(GOLDEN_FILE).to_attrs();
+    let mut attrs = parse(GOLDEN_FILE).to_attrs(&tables).unwrap();
     attrs.set_word(&tables, ZplAttr::Rdev, 1);
     let Built::NeedsLayouts(missing) = attrs.build(&tables, 320).unwrap() else { panic!("must be missing") };
     assert_eq!(missing.len(), 1);
@@ -212,7 +212,7 @@ fn damaged_attributes_are_errors_and_never_panics() {
 #[test]
 fn attributes_of_a_big_endian_machine_read_as_ours() {
     let tables = golden_tables();
-    let mut attrs = parse(GOLDEN_FILE).to_attrs();
+    let mut attrs = parse(GOLDEN_FILE).to_attrs(&tables).unwrap();
     let value = b"bytes have no order".repeat(20);
     attrs.set_known(&tables, ZplAttr::Dxattr, &value);
     attrs.set_known(&tables, ZplAttr::Scanstamp, &[7; 32]);
@@ -265,4 +265,35 @@ fn a_value_is_as_long_as_a_header_can_say() {
     for len in [65_536, 65_537, 131_072] {
         assert!(matches!(with(len), Err(crate::ZplError::TooBig)), "{len}");
     }
+}
+
+#[test]
+fn an_old_znode_becomes_system_attributes_and_an_old_znode_again() {
+    let tables = golden_tables();
+    let new = NewAttributes {
+        kind: FileKind::Symlink,
+        permissions: 0o777,
+        uid: 5,
+        gid: 6,
+        generation: 9,
+        parent: ObjectId::new(34),
+        born: Timestamp { secs: 1, nanos: 2 },
+        device: None,
+        target: Some(b"text of a link"),
+        project: None,
+        flags: 0,
+        acl: None,
+    };
+    let attrs = new_attributes(&tables, &new);
+    for version in [ondisk::acl::ACL_VERSION_INITIAL, ondisk::acl::ACL_VERSION_FUID] {
+        let old = attrs.build_old(&tables, version).unwrap();
+        assert_eq!(old[264..], *b"text of a link");
+        let image = SaImage::parse(&tables, ObjectType::ZNODE, old.clone(), None).unwrap();
+        let again = image.to_attrs(&tables).unwrap();
+        assert_eq!(again, attrs);
+        assert_eq!(again.build_old(&tables, version).unwrap(), old);
+    }
+    let mut attrs = attrs;
+    attrs.set_known(&tables, ZplAttr::Dxattr, b"no place");
+    assert!(matches!(attrs.build_old(&tables, 1), Err(crate::ZplError::Unsupported(_))));
 }

@@ -16,6 +16,7 @@ mod quotas;
 mod random;
 mod space;
 mod unnamed;
+mod versions;
 mod whole_or_not;
 mod world;
 mod xattrs;

@@ -297,7 +297,7 @@ impl Model {
             at = next;
             // Freed since the last sync: still in its block.
             let Ok(dnode) = zfs.objset().hold(at).await else { continue };
-            let is_node = dnode.bonus_type() == ondisk::ObjectType::SA;
+            let is_node = [ondisk::ObjectType::SA, ondisk::ObjectType::ZNODE].contains(&dnode.bonus_type());
             assert!(
                 !is_node || self.nodes.contains_key(&self.owner(zfs, at).await),
                 "object {at} is nobody's"

@@ -19,7 +19,7 @@ use vdev::{NewVdev, VdevTree};
 use zil::{Claimed, IntentLog, Live, LogHandle, LogStore, LogWalk, Placement, ReplayReport, ZilError};
 use zio::{Bookmark, LogHint, Zio};
 
-use crate::{FormatSpec, Space, SpaceReport, Timestamp, Zfs, ZfsOptions, ZfsParts};
+use crate::{FormatSpec, Space, SpaceReport, Timestamp, ZPL_VERSION, Zfs, ZfsOptions, ZfsParts};
 
 const OBJSET: ObjsetId = ObjsetId::new(54);
 const DIRTY_LIMIT_BYTES: u64 = 64 << 20;
@@ -154,8 +154,8 @@ impl SpaceReport for FixedReport {
 }
 
 impl World {
-    /// A new file system, its first group synced.
-    pub async fn create(env: Arc<SimEnv>, options: ZfsOptions) -> (Arc<Self>, Arc<Zfs>) {
+    /// Makes a file system of this version, whose first group is synced.
+    pub async fn create(env: Arc<SimEnv>, options: ZfsOptions, version: u64) -> (Arc<Self>, Arc<Zfs>) {
         env.add_disk("disk", DiskSpec::new(512 << 20, DiskModel::ssd()));
         let spec = NewVdev {
             paths: vec![PathBuf::from("disk")],
@@ -187,6 +187,7 @@ impl World {
             permissions: 0o755,
             now: Timestamp { secs: 1_000_000, nanos: 1 },
             salt: 77,
+            version,
             utf8_only: false,
         };
         Zfs::format(&os, &tx, &spec).await.expect("formats");
@@ -319,15 +320,32 @@ pub(super) fn run_with<F: Future<Output = ()>>(
     run_seeded(7, options, test);
 }
 
+/// The same with a file system of this version.
+pub(super) fn run_of_version<F: Future<Output = ()>>(
+    version: u64,
+    options: ZfsOptions,
+    test: impl FnOnce(Arc<World>, Arc<Zfs>) -> F,
+) {
+    run_in(SimEnv::new(7), options, version, test);
+}
+
 /// The same with another order of everything that may happen in any order.
 pub(super) fn run_seeded<F: Future<Output = ()>>(
     seed: u64,
     options: ZfsOptions,
     test: impl FnOnce(Arc<World>, Arc<Zfs>) -> F,
 ) {
-    let env = SimEnv::new(seed);
+    run_in(SimEnv::new(seed), options, ZPL_VERSION, test);
+}
+
+fn run_in<F: Future<Output = ()>>(
+    env: Arc<SimEnv>,
+    options: ZfsOptions,
+    version: u64,
+    test: impl FnOnce(Arc<World>, Arc<Zfs>) -> F,
+) {
     env.run_until(async {
-        let (world, zfs) = World::create(env.clone(), options).await;
+        let (world, zfs) = World::create(env.clone(), options, version).await;
         test(world, zfs).await;
     });
 }
