@@ -73,6 +73,8 @@ pub(crate) enum Errand {
     Orphans { pool: String },
     /// `bool`
     MayAdminister { thread: u32 },
+    /// `Option<(u32, Vec<u32>)>`
+    UserOf { thread: u32 },
     /// As [`MountErrand`] says.
     Mounted { mount: u64, errand: MountErrand },
 }

@@ -6,7 +6,9 @@
 use crate::front::{LetGo, ListedSnapshot, SnapshotError, SnapshotId, SnapshotSummary, Snapshots};
 use crate::names::{self, NameError};
 use crate::{Engine, Held, Holder, refusal};
-use control::{DatasetRename, Failure, FailureKind, Service, SnapshotCreate, SnapshotDestroy};
+use control::{
+    DatasetRename, Delegated, Failure, FailureKind, Peer, Service, SnapshotCreate, SnapshotDestroy,
+};
 use dsl::{DatasetName, DslError};
 use env::BoxFuture;
 use pool::{Filesystem, Pool, PoolError};
@@ -52,6 +54,16 @@ impl ShownSnapshots {
             Ok(()) => Ok(full),
             Err(NameError::TooLong) => Err(SnapshotError::NameTooLong),
             Err(_) => Err(SnapshotError::BadName),
+        }
+    }
+
+    /// Refuses a user to whom a request was not delegated. Nobody: an administrator.
+    async fn check(&self, by: Option<Peer>, call: Delegated) -> Done<()> {
+        let Some(peer) = by else { return Ok(()) };
+        match self.engine()?.check_delegated(peer, call).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(SnapshotError::Denied),
+            Err(failure) => Err(failed(&failure)),
         }
     }
 
@@ -115,30 +127,33 @@ impl Snapshots for ShownSnapshots {
         })
     }
 
-    fn create<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Done<()>> {
+    fn create<'a>(&'a self, name: &'a str, by: Option<Peer>) -> BoxFuture<'a, Done<()>> {
         Box::pin(async {
             let full = self.full_name(name)?;
             let pool = names::pool_of(&full).to_owned();
             let call = SnapshotCreate { pool, names: vec![full], ..SnapshotCreate::default() };
+            self.check(by, Delegated::Snapshot(call.clone())).await?;
             self.engine()?.snapshot_create(call).await.map_err(|failure| failed(&failure))
         })
     }
 
-    fn destroy<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Done<()>> {
+    fn destroy<'a>(&'a self, name: &'a str, by: Option<Peer>) -> BoxFuture<'a, Done<()>> {
         Box::pin(async {
             let full = self.full_name(name).map_err(|_| SnapshotError::NotFound)?;
             let dataset = names::head_of(&full).to_owned();
             let call = SnapshotDestroy { dataset, snapshots: name.to_owned(), ..SnapshotDestroy::default() };
+            self.check(by, Delegated::DestroySnapshots(call.clone())).await?;
             let gone = self.engine()?.snapshot_destroy(call).await;
             gone.map(|_| ()).map_err(|failure| failed(&failure))
         })
     }
 
-    fn rename<'a>(&'a self, name: &'a str, new: &'a str) -> BoxFuture<'a, Done<()>> {
+    fn rename<'a>(&'a self, name: &'a str, new: &'a str, by: Option<Peer>) -> BoxFuture<'a, Done<()>> {
         Box::pin(async {
             let name = self.full_name(name).map_err(|_| SnapshotError::NotFound)?;
             let new_name = self.full_name(new)?;
             let call = DatasetRename { name, new_name, ..DatasetRename::default() };
+            self.check(by, Delegated::Rename(call.clone())).await?;
             self.engine()?.dataset_rename(call).await.map_err(|failure| failed(&failure))
         })
     }

@@ -9,6 +9,7 @@
 //! The engine decides what is shown, where, and with which flags; a front knows how. Its methods may block the
 //! thread that calls them, which is the thread of the request alone.
 
+pub use control::Peer;
 use env::BoxFuture;
 use std::any::Any;
 use std::io;
@@ -196,21 +197,27 @@ pub trait Snapshots: Send + Sync + 'static {
     /// [`SnapshotError::NotFound`]; when it cannot be read.
     fn open<'a>(&'a self, which: SnapshotId, name: &'a str)
     -> BoxFuture<'a, Result<Arc<Zfs>, SnapshotError>>;
-    /// Makes one.
+    /// Makes one for an administrator, or for the user `by`, if that is delegated to the user.
     ///
     /// # Errors
-    /// [`SnapshotError::Exists`], [`SnapshotError::BadName`], [`SnapshotError::NoSpace`].
-    fn create<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), SnapshotError>>;
-    /// Destroys one.
+    /// [`SnapshotError::Exists`], [`SnapshotError::BadName`], [`SnapshotError::NoSpace`], [`SnapshotError::Denied`].
+    fn create<'a>(&'a self, name: &'a str, by: Option<Peer>) -> BoxFuture<'a, Result<(), SnapshotError>>;
+    /// Destroys one, as [`Self::create`] makes one.
     ///
     /// # Errors
-    /// [`SnapshotError::NotFound`]; [`SnapshotError::Busy`] when it is held, has clones, or files of it are open.
-    fn destroy<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<(), SnapshotError>>;
-    /// Gives one another name.
+    /// [`SnapshotError::NotFound`]; [`SnapshotError::Busy`] when it is held, has clones, or files of it are open;
+    /// [`SnapshotError::Denied`].
+    fn destroy<'a>(&'a self, name: &'a str, by: Option<Peer>) -> BoxFuture<'a, Result<(), SnapshotError>>;
+    /// Gives one another name, as [`Self::create`] makes one.
     ///
     /// # Errors
-    /// [`SnapshotError::NotFound`], [`SnapshotError::Exists`], [`SnapshotError::BadName`].
-    fn rename<'a>(&'a self, name: &'a str, new: &'a str) -> BoxFuture<'a, Result<(), SnapshotError>>;
+    /// [`SnapshotError::NotFound`], [`SnapshotError::Exists`], [`SnapshotError::BadName`], [`SnapshotError::Denied`].
+    fn rename<'a>(
+        &'a self,
+        name: &'a str,
+        new: &'a str,
+        by: Option<Peer>,
+    ) -> BoxFuture<'a, Result<(), SnapshotError>>;
 }
 
 /// A snapshot among those of a pool, whatever it is called.
@@ -258,6 +265,9 @@ pub enum SnapshotError {
     /// Something keeps it.
     #[error("it is busy")]
     Busy,
+    /// The user may not do this.
+    #[error("permission denied")]
+    Denied,
     /// The pool is full.
     #[error("out of space")]
     NoSpace,

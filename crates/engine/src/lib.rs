@@ -118,8 +118,8 @@ pub use cachefile::{CacheFileJoin, CacheFiles};
 pub use candidates::paths;
 pub use front::{
     AccessTimes, Front, LetGo, ListedSnapshot, MountError, MountFlags, MountOptions, Mounted, OrphanMount,
-    PlaceChoice, Short, Shown, Snapdir, SnapshotError, SnapshotId, SnapshotSummary, Snapshots, Suspended,
-    SyncingThread, UnmountReach, UserIds,
+    Peer, PlaceChoice, Short, Shown, Snapdir, SnapshotError, SnapshotId, SnapshotSummary, Snapshots,
+    Suspended, SyncingThread, UnmountReach, UserIds,
 };
 pub use import::rewind_lines;
 pub use opening::Opening;

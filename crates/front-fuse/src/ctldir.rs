@@ -9,13 +9,14 @@
 //! with snapshots, whoever asked it to, is seen at once. When snapshots come, go or get other names, the time of
 //! `snapshot` changes, and with that the kernel gives up what it has kept of its list.
 //!
-//! Both belong to root, and the kernel lets only a process with CAP_DAC_OVERRIDE write to them. A process needs CAP_SYS_ADMIN,
-//! too ([`crate::mount::Mounter::may_administer`]), because root of a container must not destroy snapshots.
+//! Both belong to root. Everybody may write to `snapshot`, and the engine decides: a process needs CAP_SYS_ADMIN
+//! ([`crate::mount::Mounter::may_administer`]), because root of a container must not destroy snapshots, or its user needs the
+//! permission that the command needs (`zfs allow`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{ListedSnapshot, Snapdir, SnapshotError};
+use engine::{ListedSnapshot, Peer, Snapdir, SnapshotError, UserIds};
 use parking_lot::Mutex;
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
@@ -40,6 +41,8 @@ const CTLDIR_INODE: u64 = 0xffff_ffff_ffff;
 const SHARES_INODE: u64 = 0xffff_ffff_fffe;
 const SNAPDIR_INODE: u64 = 0xffff_ffff_fffd;
 const MODE: u32 = libc::S_IFDIR | 0o555;
+/// Of the directory of snapshots: the engine decides who may change them, and not the kernel (as OpenZFS has it).
+const SNAPSHOTS_MODE: u32 = libc::S_IFDIR | 0o777;
 const BLOCK_BYTES: u32 = 512;
 /// Places in lists: `.`, `..`, and then what there is.
 const COOKIE_PARENT: u64 = 1;
@@ -126,10 +129,6 @@ impl Ctldir {
         request: &mut Request<'_>,
         reply: &mut Reply,
     ) -> Result<(), Errno> {
-        let changes = [opcode::MKDIR, opcode::RMDIR, opcode::RENAME, opcode::RENAME2];
-        if changes.contains(&request.header.opcode) && !live.mounter.may_administer(request.header.pid) {
-            return Err(Errno::PERM);
-        }
         match request.header.opcode {
             opcode::LOOKUP => self.lookup_in(node, request, reply).await,
             opcode::GETATTR => {
@@ -143,15 +142,15 @@ impl Ctldir {
             }
             opcode::READDIR => self.list(node, request, reply, Form::Name).await,
             opcode::READDIRPLUS => self.list(node, request, reply, Form::NameAndAttributes).await,
-            opcode::MKDIR if node == Ctlnode::Snapshots => self.mkdir(request, reply).await,
-            opcode::RMDIR if node == Ctlnode::Snapshots => self.rmdir(request).await,
+            opcode::MKDIR if node == Ctlnode::Snapshots => self.mkdir(live, request, reply).await,
+            opcode::RMDIR if node == Ctlnode::Snapshots => self.rmdir(live, request).await,
             opcode::RENAME if node == Ctlnode::Snapshots => {
                 let RenameIn { newdir } = request.take()?;
-                self.rename(request, newdir, RenameFlags::empty()).await
+                self.rename(live, request, newdir, RenameFlags::empty()).await
             }
             opcode::RENAME2 if node == Ctlnode::Snapshots => {
                 let Rename2In { newdir, flags, .. } = request.take()?;
-                self.rename(request, newdir, RenameFlags::from_bits_retain(flags)).await
+                self.rename(live, request, newdir, RenameFlags::from_bits_retain(flags)).await
             }
             opcode::STATFS => live.statfs(live.zfs.root(), reply).await,
             opcode::OPENDIR if !live.agreed.directories_unopened => {
@@ -219,7 +218,7 @@ impl Ctldir {
             atimensec: nanos,
             mtimensec: nanos,
             ctimensec: nanos,
-            mode: MODE,
+            mode: if node == Ctlnode::Snapshots { SNAPSHOTS_MODE } else { MODE },
             nlink: links,
             blksize: BLOCK_BYTES,
             ..Attr::default()
@@ -269,27 +268,43 @@ impl Ctldir {
         Ok(entries)
     }
 
-    async fn mkdir(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
+    async fn mkdir(&self, live: &Files, request: &mut Request<'_>, reply: &mut Reply) -> Result<(), Errno> {
         let _mode: MkdirIn = request.take()?;
         let name = text(request.name()?).ok_or(Errno::ILSEQ)?;
-        told(self.views.snapshots().create(name).await)?;
+        told(self.views.snapshots().create(name, user_of(live, request)?).await)?;
         self.reply_snapshot(name, reply).await
     }
 
-    async fn rmdir(&self, request: &mut Request<'_>) -> Result<(), Errno> {
+    async fn rmdir(&self, live: &Files, request: &mut Request<'_>) -> Result<(), Errno> {
         let name = text(request.name()?).ok_or(Errno::NOENT)?;
-        told(self.views.snapshots().destroy(name).await)
+        told(self.views.snapshots().destroy(name, user_of(live, request)?).await)
     }
 
-    async fn rename(&self, request: &mut Request<'_>, newdir: u64, flags: RenameFlags) -> Result<(), Errno> {
+    async fn rename(
+        &self,
+        live: &Files,
+        request: &mut Request<'_>,
+        newdir: u64,
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
         // No snapshot takes the place of another, so that nothing is replaced either way.
         if newdir != SNAPDIR_INODE || !(flags.is_empty() || flags == RenameFlags::NOREPLACE) {
             return Err(Errno::INVAL);
         }
         let name = text(request.name()?).ok_or(Errno::NOENT)?;
         let new = text(request.name()?).ok_or(Errno::ILSEQ)?;
-        told(self.views.snapshots().rename(name, new).await)
+        told(self.views.snapshots().rename(name, new, user_of(live, request)?).await)
     }
+}
+
+/// The user whose permissions a change of snapshots needs; `None` for an administrator.
+fn user_of(live: &Files, request: &Request<'_>) -> Result<Option<Peer>, Errno> {
+    let thread = request.header.pid;
+    if live.mounter.may_administer(thread) {
+        return Ok(None);
+    }
+    let UserIds { uid, gids } = live.mounter.user(thread).ok_or(Errno::PERM)?;
+    Ok(Some(Peer { uid, gids }))
 }
 
 /// A line of a list.
@@ -348,6 +363,7 @@ pub(crate) fn told<T>(answer: Result<T, SnapshotError>) -> Result<T, Errno> {
         SnapshotError::BadName => Errno::ILSEQ,
         SnapshotError::NameTooLong => Errno::NAMETOOLONG,
         SnapshotError::Busy => Errno::BUSY,
+        SnapshotError::Denied => Errno::PERM,
         SnapshotError::NoSpace => Errno::NOSPC,
         SnapshotError::ReadOnly => Errno::ROFS,
         SnapshotError::Failed(why) => {

@@ -65,6 +65,11 @@ impl Mounter for Broker {
     fn may_administer(&self, thread: u32) -> bool {
         self.ask(&Errand::MayAdminister { thread }).unwrap_or(false)
     }
+
+    fn user(&self, thread: u32) -> Option<UserIds> {
+        let user: Option<(u32, Vec<u32>)> = self.ask(&Errand::UserOf { thread }).unwrap_or(None);
+        user.map(|(uid, gids)| UserIds { uid, gids })
+    }
 }
 
 /// A mount that the daemon has made.

@@ -202,6 +202,7 @@ impl Desk {
             }
             Errand::Orphans { pool } => ErrandAnswer::of(mounts::orphans(&pool)),
             Errand::MayAdminister { thread } => ErrandAnswer::of(mounts::may_administer(thread)),
+            Errand::UserOf { thread } => ErrandAnswer::of(mounts::user_of(thread)),
             Errand::Mounted { mount, errand } => self.mounts.do_errand(mount, errand, beside),
         }
     }

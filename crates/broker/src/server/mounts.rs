@@ -275,3 +275,7 @@ pub(super) fn orphans(pool: &str) -> Vec<WireOrphan> {
 pub(super) fn may_administer(thread: u32) -> bool {
     OwnMounter.may_administer(thread)
 }
+
+pub(super) fn user_of(thread: u32) -> Option<(u32, Vec<u32>)> {
+    OwnMounter.user(thread).map(|user| (user.uid, user.gids))
+}

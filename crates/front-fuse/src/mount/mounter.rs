@@ -61,6 +61,8 @@ pub trait Mounter: Send + Sync + 'static {
     fn orphans(&self, pool: &str) -> Vec<OrphanMount>;
     /// True if the thread that makes a request may change snapshots and see attributes of the system.
     fn may_administer(&self, thread: u32) -> bool;
+    /// The user who makes a request, if that is not root and is known here.
+    fn user(&self, thread: u32) -> Option<UserIds>;
 }
 
 /// A mount among the kernel's mounts, at its present place.
@@ -160,6 +162,10 @@ impl Mounter for OwnMounter {
 
     fn may_administer(&self, thread: u32) -> bool {
         requester::may_administer(thread)
+    }
+
+    fn user(&self, thread: u32) -> Option<UserIds> {
+        requester::user_of(thread)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
-use engine::{ListedSnapshot, SnapshotError, SnapshotId, SnapshotSummary, Snapshots};
+use engine::{ListedSnapshot, Peer, SnapshotError, SnapshotId, SnapshotSummary, Snapshots};
 use env::BoxFuture;
 use pool::{Pool, PoolError};
 use zpl::Zfs;
@@ -71,15 +71,15 @@ impl Snapshots for PoolSnapshots {
         })
     }
 
-    fn create<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Done<()>> {
+    fn create<'a>(&'a self, name: &'a str, _: Option<Peer>) -> BoxFuture<'a, Done<()>> {
         Box::pin(async move { self.pool().snapshot(vec![full(name)], Vec::new()).await.map_err(failed) })
     }
 
-    fn destroy<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Done<()>> {
+    fn destroy<'a>(&'a self, name: &'a str, _: Option<Peer>) -> BoxFuture<'a, Done<()>> {
         Box::pin(async move { self.pool().destroy_snapshots(vec![full(name)], false).await.map_err(failed) })
     }
 
-    fn rename<'a>(&'a self, name: &'a str, new: &'a str) -> BoxFuture<'a, Done<()>> {
+    fn rename<'a>(&'a self, name: &'a str, new: &'a str, _: Option<Peer>) -> BoxFuture<'a, Done<()>> {
         Box::pin(
             async move { self.pool().rename_snapshots(vec![(full(name), full(new))]).await.map_err(failed) },
         )

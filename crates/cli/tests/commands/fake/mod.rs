@@ -402,6 +402,9 @@ impl Service for FakeService {
     async fn inject_add(&self, call: InjectAdd) -> Done<u64> {
         self.state().pool(&call.pool).map(|_| 1)
     }
+    async fn inject_flush(&self, _: InjectFlush) -> Done {
+        Ok(())
+    }
     async fn inject_cancel(&self, _: InjectCancel) -> Done {
         Ok(())
     }
